@@ -1,0 +1,141 @@
+"""What the user asked for: `mode=`, `options={...}` and TPU_TILE_* variables as one frozen value.
+
+This is the only reader of the environment. A given option wins over its variable. A name or a value
+that means nothing is a ValueError which lists what would have been accepted.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import platformdirs
+
+Interpret: TypeAlias = bool | Literal["tpu"]
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+TARGETS = ("cpu", "v4", "v5e", "v5p", "v6e", "tpu7x")
+PREFER = ("auto", "pallas", "xla")
+
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True} | {
+    "": False,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _default_cache_dir() -> Path:
+    return platformdirs.user_cache_path("tpu_inductor")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Every choice that a user can make, with its default.
+
+    `fuel` fuses the first n regions alone. `interpret` runs the kernels of a TPU target in Pallas
+    interpret mode on the CPU; "tpu" adds the TPU's semantics: unwritten memory is NaN, races raise.
+    """
+
+    mode: str | None = None
+    strict: bool = False
+    debug: bool = False
+    debug_dir: Path = Path("tpu_tile_debug")
+    fuel: int | None = None
+    target: str | None = None
+    interpret: Interpret = False
+    prefer: str = "auto"
+    cache_dir: Path = field(default_factory=_default_cache_dir)
+
+    @staticmethod
+    def parse(
+        mode: str | None = None,
+        options: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> "Options":
+        """The options of one torch.compile call. Raises ValueError for unknown names and values."""
+        values: dict[str, object] = {"mode": mode}
+        values |= {name: environ[var] for name, var in _VARIABLES.items() if var in environ}
+        sources = {name: f"environment variable {_VARIABLES[name]}" for name in values if name != "mode"}
+        sources |= {name: f"option {name!r}" for name in options or {}} | {"mode": "mode"}
+        values |= options or {}
+        for name in values:
+            if name not in _READERS:
+                raise ValueError(_unknown("option", name, _READERS))
+        return Options(**{n: _READERS[n](v, sources[n]) for n, v in values.items()})  # pyright: ignore[reportArgumentType]
+
+
+def _unknown(what: str, given: object, valid: Iterable[str]) -> str:
+    names = list(valid)
+    near = difflib.get_close_matches(str(given), names, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown {what} {given!r} for backend tpu_tile{hint} Valid: {', '.join(names)}"
+
+
+def _bad(source: str, value: object, valid: str) -> ValueError:
+    return ValueError(f"bad value {value!r} for {source} of backend tpu_tile. Valid: {valid}")
+
+
+def _read_flag(value: object, source: str) -> bool:
+    flag = _FLAGS.get(value.lower()) if isinstance(value, str) else value
+    if not isinstance(flag, bool):
+        raise _bad(source, value, "True, False (variables: 1, 0)")
+    return flag
+
+
+def _read_count(value: object, source: str) -> int | None:
+    if value is None or value == "":
+        return None
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise _bad(source, value, "a whole number of regions, 0 or more")
+    return number
+
+
+def _read_path(value: object, source: str) -> Path:
+    if not isinstance(value, str | os.PathLike) or not str(value):
+        raise _bad(source, value, "a directory path")
+    return Path(value).expanduser()
+
+
+def _read_interpret(value: object, source: str) -> Interpret:
+    if value is True or value is False or value == "tpu":
+        return value
+    raise _bad(source, value, "True, False, 'tpu'")
+
+
+def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
+    def read(value: object, source: str) -> str:
+        if value in valid:
+            return str(value)
+        raise ValueError(_unknown(f"value for {source}:", value, valid))
+
+    return read
+
+
+def _optional(read: Callable[[object, str], str]) -> Callable[[object, str], str | None]:
+    return lambda value, source: None if value in (None, "") else read(value, source)
+
+
+_READERS: dict[str, Callable[[object, str], object]] = {
+    "mode": _optional(_choice(MODES)),
+    "strict": _read_flag,
+    "debug": _read_flag,
+    "debug_dir": _read_path,
+    "fuel": _read_count,
+    "target": _optional(_choice(TARGETS)),
+    "interpret": _read_interpret,
+    "prefer": _choice(PREFER),
+    "cache_dir": _read_path,
+}
+
+_VARIABLES = {
+    "debug": "TPU_TILE_DEBUG",
+    "strict": "TPU_TILE_STRICT",
+    "fuel": "TPU_TILE_FUEL",
+    "cache_dir": "TPU_TILE_CACHE_DIR",
+    "target": "TPU_TILE_TARGET",
+}
