@@ -1,0 +1,89 @@
+"""Calls that run in torch between two programs: their operands, and the shape of their results."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from tpu_inductor.front.dtypes import from_torch_dtype
+from tpu_inductor.front.layout import is_plain, layout_name
+from tpu_inductor.front.origins import op_name
+from tpu_inductor.front.symbols import SYMBOLIC, Sizes, static_shape
+from tpu_inductor.graph.attrs import EagerCall, Hole
+from tpu_inductor.graph.core import Lit, Value, Var
+from tpu_inductor.graph.types import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class NumberCall:
+    """`op` called with the items of the 0-d tensors at the top-level places `numbers`."""
+
+    op: Any
+    numbers: frozenset[int | str]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        flat = [a.item() if i in self.numbers else a for i, a in enumerate(args)]
+        named = {k: a.item() if k in self.numbers else a for k, a in kwargs.items()}
+        return self.op(*flat, **named)
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The arguments of a call with holes, and the values that fill them."""
+
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    values: tuple[Value, ...]
+
+
+def dig_holes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands:
+    """Replaces every graph value among the arguments by a hole; equal values share one."""
+    places: dict[Value, int] = {}
+
+    def dig(leaf: Any) -> Any:
+        if isinstance(leaf, Var | Lit):
+            return Hole(places.setdefault(leaf, len(places)))
+        return leaf
+
+    holed = pytree.tree_map(dig, list(args)), pytree.tree_map(dig, dict(kwargs))
+    return Operands(tuple(holed[0]), tuple(holed[1].items()), tuple(places))
+
+
+def eager_call(node: Node, operands: Operands, reason: str) -> EagerCall:
+    """The attributes of the equation that runs `node` in torch."""
+    target: Any = node.target
+    numbers = _number_places(node)
+    if numbers:
+        target = NumberCall(target, numbers)
+    is_tuple = isinstance(node.meta.get("val"), tuple | list)
+    return EagerCall(target, operands.args, operands.kwargs, reason, is_tuple)
+
+
+def _number_places(node: Node) -> frozenset[int | str]:
+    """Where a symbolic number that is known only at run time stands among the arguments."""
+    places = (*enumerate(node.args), *node.kwargs.items())
+    return frozenset(
+        place
+        for place, arg in places
+        if isinstance(arg, Node) and isinstance(arg.meta.get("val"), SYMBOLIC)
+    )
+
+
+def tensor_type(tensor: torch.Tensor, sizes: Sizes) -> TensorType | str:
+    """The IR type of `tensor`, or what about it the IR cannot express."""
+    if not is_plain(tensor):
+        return layout_name(tensor)
+    dtype = from_torch_dtype(tensor.dtype)
+    if dtype is None:
+        return f"a tensor of {tensor.dtype}"
+    return TensorType(static_shape(tensor, sizes), dtype)
+
+
+def missing_lowering(node: Node) -> str:
+    return f"{op_name(node.target)} has no lowering"

@@ -1,0 +1,34 @@
+"""Where an FX node comes from: the user's file and line, and the ATen operator."""
+
+import re
+
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from tpu_inductor.graph.origin import Origin
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n(?P<code>[^\n]*)')
+
+
+def op_name(target: object) -> str:
+    """`aten.gelu`, `aten.sum.dim_IntList`: the packet, and the overload unless it is the default."""
+    if isinstance(target, OpOverload):
+        return str(target).removesuffix(".default")
+    return getattr(target, "__name__", str(target))
+
+
+def hint_name(target: object) -> str:
+    """The word that results of `target` are named after: `softmax` of `aten._softmax`."""
+    if isinstance(target, OpOverload):
+        return target._schema.name.split("::")[-1].strip("_")
+    return op_name(target).strip("_")
+
+
+def origin_of(node: Node) -> Origin:
+    """The origin of `node`: its operator and the innermost frame of its stack trace."""
+    op = op_name(node.target) if node.op == "call_function" else node.op
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    if not frames:
+        return Origin(op, node.name)
+    last = frames[-1]
+    return Origin(op, node.name, last["file"], int(last["line"]), last["code"].strip())
