@@ -1,0 +1,190 @@
+"""Scaled dot product attention: forward to the `attention` primitive, backward to dots.
+
+float64 has no fused form: it becomes dots and a softmax. A query that sees no key gives 0.
+Dropout is not done here: it runs in torch.
+"""
+
+import math
+
+import torch
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.core import Value, Var
+from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.matmul import contract, dot_precision
+from tpu_inductor.lowerings.reduction import accumulator
+from tpu_inductor.lowerings.registry import lowering
+
+aten = torch.ops.aten
+
+_BATCH = ((0, 1), (0, 1))
+_QUERIES = 2
+_LAST = 3
+
+Triple = tuple[Value, Value, Value]
+
+
+def _scale_of(query: Value, scale: float | None) -> float:
+    width = query.type.dims[_LAST]
+    return 1 / math.sqrt(width) if scale is None else float(scale)
+
+
+def _refuse(query: Value, key: Value, dropout_p: float) -> Reject | None:
+    if dropout_p != 0:
+        return Reject("attention with dropout")
+    if 0 in query.type.shape or 0 in key.type.shape:
+        return Reject("attention over no elements")
+    return None
+
+
+def _bias_of(b: Builder, query: Value, mask: Value | None) -> tuple[Value, ...]:
+    """The additive mask with four dimensions, in the type of the query."""
+    if mask is None:
+        return ()
+    dtype = query.type.dtype
+    if mask.type.dtype is DType.BOOL:
+        mask = b.op("select", mask, b.lit(0, dtype), b.lit(-math.inf, dtype))
+    elif mask.type.dtype is not DType.F32:
+        mask = b.convert(mask, dtype)
+    return (b.reshape(mask, (1,) * (4 - mask.type.rank) + mask.type.shape),)
+
+
+@lowering(aten._scaled_dot_product_flash_attention_for_cpu.default)
+def flash_attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value] | Reject:
+    """(batch, heads, length, width) operands; the output and the log-sum-exp of each query."""
+    refused = _refuse(query, key, dropout_p)
+    if refused is not None:
+        return refused
+    bias = _bias_of(b, query, attn_mask)
+    factor = _scale_of(query, scale)
+    if query.type.dtype is DType.F64:
+        return _unfused(b, query, key, value, bias, factor, is_causal)
+    attrs = A.Attention(factor, is_causal, dot_precision(query.type.dtype))
+    out, lse = b.emit("attention", *map(b.tensor, (query, key, value)), *bias, attrs=attrs)
+    return out, _seen_or_zero(b, lse)
+
+
+def _seen_or_zero(b: Builder, lse: Var) -> Value:
+    """torch's log-sum-exp is 0, not -inf, for a query that sees no key."""
+    dtype = lse.type.dtype
+    return b.op("select", b.op("eq", lse, b.lit(-math.inf, dtype)), b.lit(0, dtype), lse)
+
+
+# -- by math -------------------------------------------------------------------
+
+
+def _repeat_heads(b: Builder, x: Value, heads: int) -> Value:
+    """Key or value heads, each repeated for the query heads that share it."""
+    batch, own, length, width = x.type.shape
+    if own == heads:
+        return x
+    shared = heads // int(own)
+    wide = b.broadcast_to(b.expand_dims(x, (2,)), (batch, own, shared, length, width))
+    return b.reshape(wide, (batch, heads, length, width))
+
+
+def _sum_heads(b: Builder, x: Value, heads: int) -> Value:
+    """The gradient of `_repeat_heads`."""
+    batch, all_heads, length, width = x.type.shape
+    if all_heads == heads:
+        return x
+    split = b.reshape(x, (batch, heads, int(all_heads) // heads, length, width))
+    return b.reduce("reduce_sum", split, (2,))
+
+
+def _scores(
+    b: Builder, query: Value, key: Value, bias: tuple[Value, ...], scale: float, causal: bool
+) -> Var:
+    """q k^T * scale + bias in the accumulator's type, -inf where a key is hidden."""
+    scores = contract(b, query, key, ((_LAST,), (_LAST,)), _BATCH)
+    dtype = scores.type.dtype
+    scores = b.op("mul", scores, b.lit(scale, dtype))
+    for x in bias:
+        scores = b.op("add", scores, b.convert(x, dtype))
+    if causal:
+        grid = scores.type.shape[_QUERIES:]
+        seen = b.op("le", b.iota(grid, DType.I32, 1), b.iota(grid, DType.I32, 0))
+        scores = b.op("select", seen, scores, b.lit(-math.inf, dtype))
+    return scores
+
+
+def _finite_or_zero(b: Builder, peak: Var) -> Var:
+    dtype = peak.type.dtype
+    hidden = b.op("eq", peak, b.lit(-math.inf, dtype))
+    return b.op("select", hidden, b.lit(0, dtype), peak)
+
+
+def _unfused(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    bias: tuple[Value, ...],
+    scale: float,
+    causal: bool,
+) -> tuple[Value, Value]:
+    heads = query.type.dims[1]
+    key, value = (_repeat_heads(b, x, heads) for x in (key, value))
+    scores = _scores(b, query, key, bias, scale, causal)
+    dtype = scores.type.dtype
+    peak = _finite_or_zero(b, b.reduce("reduce_max", scores, (_LAST,), keepdims=True))
+    grown = b.op("exp", b.op("sub", scores, peak))
+    total = b.reduce("reduce_sum", grown, (_LAST,), keepdims=True)
+    empty = b.op("eq", total, b.lit(0, dtype))
+    total = b.op("select", empty, b.lit(1, dtype), total)
+    out = contract(b, b.op("div", grown, total), value, ((_LAST,), (_QUERIES,)), _BATCH)
+    lse = b.op("add", b.op("log", total), peak)
+    return b.convert(out, b.out[0].dtype), b.reshape(lse, b.out[1].shape)
+
+
+@lowering(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
+def flash_attention_backward(
+    b: Builder,
+    grad_out: Value,
+    query: Value,
+    key: Value,
+    value: Value,
+    out: Value,
+    logsumexp: Value,
+    dropout_p: float,
+    is_causal: bool,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> Triple | Reject:
+    """p = exp(s - lse); dv = p^T g; ds = p * (g v^T - sum(g * out)); dq = ds k; dk = ds^T q.
+
+    p and ds round to the type of the query, so that half-float products stay half-float.
+    """
+    refused = _refuse(query, key, dropout_p)
+    if refused is not None:
+        return refused
+    dtype, wide = query.type.dtype, accumulator(query.type.dtype)
+    heads, own = query.type.dims[1], key.type.dims[1]
+    k, v = (_repeat_heads(b, x, heads) for x in (key, value))
+    factor = _scale_of(query, scale)
+    scores = _scores(b, query, k, _bias_of(b, query, attn_mask), factor, is_causal)
+    lse = b.expand_dims(b.convert(logsumexp, wide), (_LAST,))
+    weights = b.op("exp", b.op("sub", scores, lse))
+    touched = b.op("mul", b.convert(grad_out, wide), b.convert(out, wide))
+    delta = b.reduce("reduce_sum", touched, (_LAST,), keepdims=True)
+    slope = contract(b, grad_out, v, ((_LAST,), (_LAST,)), _BATCH)
+    inner = b.op("mul", b.op("mul", weights, b.op("sub", slope, delta)), b.lit(factor, wide))
+    weights, inner = b.convert(weights, dtype), b.convert(inner, dtype)
+    grad_q = contract(b, inner, k, ((_LAST,), (_QUERIES,)), _BATCH)
+    grad_k = contract(b, inner, query, ((_QUERIES,), (_QUERIES,)), _BATCH)
+    grad_v = contract(b, weights, grad_out, ((_QUERIES,), (_QUERIES,)), _BATCH)
+    grad_k, grad_v = (b.convert(_sum_heads(b, x, own), dtype) for x in (grad_k, grad_v))
+    return b.convert(grad_q, dtype), grad_k, grad_v
