@@ -106,7 +106,8 @@ def batch_norm_functional(
     """Also gives the new running statistics; the running variance is the unbiased one."""
     if not training:
         results = _infer(b, input, weight, bias, (running_mean, running_var), eps)
-        return (*results, running_mean, running_var)
+        kept = zip((running_mean, running_var), b.out[3:], strict=True)
+        return (*results, *(b.convert(s, t.dtype) for s, t in kept))
     results, mean, squares = _train(b, input, weight, bias, eps)
     degrees = max(reduced_size(input, _other_dims(input)) - 1, 0)
     unbiased = b.op("div", squares, b.lit(degrees, squares.type.dtype))
