@@ -20,7 +20,7 @@ from tpu_inductor.front.eager import dig_holes, eager_call, missing_lowering, te
 from tpu_inductor.front.inputs import bind_inputs
 from tpu_inductor.front.numbers import compute_number, number_type
 from tpu_inductor.front.origins import hint_name, op_name, origin_of
-from tpu_inductor.front.outputs import bind_outputs
+from tpu_inductor.front.outputs import bind_outputs, output_values
 from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, is_sized, shape_symbols
 from tpu_inductor.front.whole import check_whole_graph
 from tpu_inductor.graph.builder import Builder
@@ -63,7 +63,9 @@ def import_fx(gm: GraphModule, name: str, sizes: Sizes) -> Imported | Reject:
     state = _Import(gm, sizes, Builder())
     inputs = bind_inputs(state.b, gm, sizes, state.env)
     _import_constants(state)
-    for node in gm.graph.find_nodes(op="call_function", sort=True):
+    for node in gm.graph.nodes:
+        if node.op != "call_function":
+            continue
         result = _import_call(state, node)
         if isinstance(result, Reject):
             return result
@@ -71,8 +73,8 @@ def import_fx(gm: GraphModule, name: str, sizes: Sizes) -> Imported | Reject:
     outputs = bind_outputs(state.b, gm, sizes, state.env)
     if isinstance(outputs, Reject):
         return outputs
-    graph = state.b.finish(name, outputs.values)
-    return Imported(graph, Signature(inputs, outputs.convention), tuple(state.constants))
+    graph = state.b.finish(name, output_values(outputs))
+    return Imported(graph, Signature(inputs, outputs), tuple(state.constants))
 
 
 def _import_constants(state: _Import) -> None:

@@ -17,6 +17,7 @@ from tpu_inductor.front.origins import op_name, origin_of
 from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, static_shape, static_strides
 
 _PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor)
+_NUMBERS = (*SYMBOLIC, int, float)
 _READS_STORAGE = frozenset(
     {torch.ops.aten.as_strided, torch.ops.aten.as_strided_copy, torch.ops.aten.as_strided_scatter}
 )
@@ -54,6 +55,8 @@ def _check_call(node: Node, sizes: Sizes) -> str | None:
     target = node.target
     if node.op in ("call_method", "call_module"):
         return f"the graph calls {node.op.removeprefix('call_')} {target}"
+    if node.op != "call_function":
+        return None
     if not isinstance(target, OpOverload):
         return _check_python_call(node)
     if target is torch.ops.aten._assert_scalar.default:
@@ -68,7 +71,7 @@ def _check_call(node: Node, sizes: Sizes) -> str | None:
 def _check_python_call(node: Node) -> str | None:
     value = node.meta.get("val")
     is_hop = isinstance(node.target, torch._ops.HigherOrderOperator)
-    if is_hop or node.target is operator.getitem or isinstance(value, SYMBOLIC | int | float):
+    if is_hop or node.target is operator.getitem or isinstance(value, _NUMBERS):
         return None
     return f"the graph calls {op_name(node.target)}"
 
@@ -76,7 +79,7 @@ def _check_python_call(node: Node) -> str | None:
 def _check_results(node: Node) -> str | None:
     """Operators outside the graph's algebra: no result at all, or a number made from data."""
     value = node.meta.get("val")
-    if isinstance(value, SYMBOLIC) or isinstance(value, torch.Tensor | tuple | list):
+    if isinstance(value, (*_NUMBERS, torch.Tensor, tuple, list)):
         return None
     return f"{op_name(node.target)} gives no tensor"
 
