@@ -1,0 +1,13 @@
+"""The families of schedules that a region can get."""
+
+from tpu_inductor.target import TpuTarget
+from tpu_inductor.templates.accumulate import ACCUMULATE
+from tpu_inductor.templates.api import Template
+from tpu_inductor.templates.matmul import MATMUL
+from tpu_inductor.templates.one_block import ONE_BLOCK
+from tpu_inductor.templates.rows import ROWS
+
+
+def templates_for(target: TpuTarget) -> tuple[Template, ...]:
+    """The templates of a target, in the order in which they are offered a region."""
+    return (MATMUL, ROWS, ACCUMULATE) if target.is_tpu else (ONE_BLOCK,)

@@ -1,0 +1,89 @@
+"""How much VMEM a schedule takes: blocks, accumulators and temporaries, in padded register tiles.
+
+Every block is counted twice, since the pipeline fetches the next one while this one is in use.
+"""
+
+import math
+from collections.abc import Sequence
+
+from tpu_inductor.graph.core import Var
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
+from tpu_inductor.regions.factors import Factoring
+from tpu_inductor.regions.rules import flat
+from tpu_inductor.schedule.types import Axis, TileSchedule
+from tpu_inductor.target import TpuTarget
+
+
+def padded_bytes(block: Sequence[int | None], dtype: DType, target: TpuTarget) -> int:
+    """Bytes of one block in VMEM: lanes fill 128 columns, sublanes a packed tile."""
+    extents = [n for n in block if n is not None]
+    while len(extents) < 2:
+        extents.insert(0, 1)
+    *leading, rows, cols = extents
+    rows = _round_up(rows, target.sublanes(dtype))
+    cols = _round_up(cols, target.lanes)
+    return math.prod(leading) * rows * cols * dtype.itemsize
+
+
+def vmem_bytes(schedule: TileSchedule, target: TpuTarget) -> int:
+    """VMEM of one kernel, as far as its schedule tells."""
+    pipelined = sum(
+        2 * padded_bytes(schedule.block(o), o.var.type.dtype, target)
+        for o in (*schedule.inputs, *schedule.outputs)
+    )
+    scratch = sum(padded_bytes(a.shape, a.dtype, target) for a in schedule.accumulators)
+    return pipelined + scratch + _temporaries(schedule, target)
+
+
+def _temporaries(schedule: TileSchedule, target: TpuTarget) -> int:
+    """The most bytes of computed values that are alive at once, in program order."""
+    factoring = schedule.region.factoring
+    assert factoring is not None
+    eqns = schedule.eqns
+    members = range(len(eqns))
+    last = {v: i for i in members for v in eqns[i].operands}
+    alive: dict[Var, int] = {}
+    peak = 0
+    for i in members:
+        eqn = eqns[i]
+        if PRIMS[eqn.prim].kind in (Kind.VIEW, Kind.CREATE):
+            continue
+        for out in eqn.outputs:
+            block = value_block(out, factoring, schedule.axes)
+            alive[out] = padded_bytes(block, out.type.dtype, target)
+        peak = max(peak, sum(alive.values()))
+        alive = {v: n for v, n in alive.items() if last.get(v, i) > i}
+    return peak
+
+
+def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """The extents of a value inside the kernel, one per axis that the body sees."""
+    factors = flat(factoring.values[var])
+    is_operand = bool(factors & factoring.contracted)
+    block: list[int] = []
+    for axis in axes:
+        is_present = not axis.factors or not factors.isdisjoint(axis.factors)
+        is_contracted = not factoring.contracted.isdisjoint(axis.factors)
+        # Operands of the matmul have their own axes; everything else has all but the contracted.
+        if axis.is_squeezed or (is_operand and not is_present) or (is_contracted and not is_operand):
+            continue
+        block.append(axis.tile if is_present else 1)
+    return tuple(block)
+
+
+def limit_for(estimate: int, target: TpuTarget) -> int:
+    """The limit to hand to the compiler: the estimate with room for its own spills."""
+    roomy = max(2 * estimate, 32 << 20)
+    return min(roomy, target.vmem_limit_bytes + (target.vmem_bytes - target.vmem_limit_bytes) // 2)
+
+
+def _round_up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def accumulator_shape(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """The block of a reduction's result: 1 along reduced axes."""
+    return tuple(1 if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
+
+

@@ -1,0 +1,53 @@
+"""Reductions whose results are needed only after the last block: column sums, long rows, totals.
+
+    grid (parallel axes, reduced axes); partial results gather in scratch, the epilogue follows
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.regions.region import Region
+from tpu_inductor.regions.rules import needs_resident
+from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.target import TpuTarget
+from tpu_inductor.templates.api import Template, Tiling
+from tpu_inductor.templates.rows import with_tile
+from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
+
+WANTED = ((512, 2048), (512, 1024), (256, 1024), (256, 512), (128, 2048), (64, 4096), (8, 16384))
+"""(rows, columns) of a block."""
+
+
+def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
+    if plan.dot is not None or not any(a.is_reduced for a in plan.axes):
+        return Reject("nothing to accumulate")
+    assert region.factoring is not None
+    if needs_resident(region.eqns, region.factoring):
+        return Reject("a result is needed along the axis that is reduced")
+    return None
+
+
+def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+    sublanes = sublane_multiple(region, target)
+    for rows, cols in WANTED:
+        axes: list[Axis] = []
+        for place, axis in enumerate(reversed(plan.axes)):
+            multiple, extent = ((target.lanes, cols), (sublanes, rows), (1, 1))[min(place, 2)]
+            (tile,) = even_tiles(axis, multiple, (extent,))
+            axes.append(_tiled(axis, tile, place))
+        ordered = tuple(reversed(axes))
+        grid = [a.name for a in ordered if a.role is Role.PARALLEL]
+        grid += [a.name for a in ordered if a.role is Role.ARBITRARY]
+        yield Tiling(ordered, tuple(grid), f"blocks of {rows} x {cols}, partial results in scratch")
+
+
+def _tiled(axis: Axis, tile: int, place: int) -> Axis:
+    if not axis.is_reduced:
+        return with_tile(axis, tile, can_squeeze=place >= 2)
+    role = Role.WHOLE if tile == axis.size else Role.ARBITRARY
+    return replace(axis, tile=tile, role=role)
+
+
+ACCUMULATE = Template("accumulate", _accepts, _candidates)

@@ -1,0 +1,28 @@
+"""What a template is: a way to go over the axes of a region, with the tilings worth trying."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.types import Axis
+from tpu_inductor.target import TpuTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Axes with tiles and roles, the order of the grid, and why these."""
+
+    axes: tuple[Axis, ...]
+    grid: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A family of schedules. `accepts` says whether it fits a region, `candidates` its tilings."""
+
+    name: str
+    accepts: Callable[[Region, AxisPlan, TpuTarget], Reject | None]
+    candidates: Callable[[Region, AxisPlan, TpuTarget], Iterator[Tiling]]

@@ -1,0 +1,62 @@
+"""A matmul with its prologue and epilogue: bias, activation, residual and cast in one kernel.
+
+    grid (batch, m, n, k); a float32 accumulator over k, the epilogue after its last block
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.target import TpuTarget
+from tpu_inductor.templates.api import Template, Tiling
+from tpu_inductor.templates.rows import with_tile
+from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
+
+WANTED_M = (1024, 512, 256, 128)
+WANTED_N = (2048, 1024, 512, 256, 128)
+WANTED_K = (8192, 4096, 2048, 1024, 512)
+
+
+def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
+    return Reject("no matmul") if plan.dot is None else None
+
+
+def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+    *squeezed, m, n, k = plan.axes
+    # Either matrix may be stored with m, n or k along its lanes.
+    multiple = max(target.lanes, sublane_multiple(region, target))
+    outer = tuple(replace(a, tile=1, role=Role.PARALLEL, is_squeezed=True) for a in squeezed)
+    options = (
+        even_tiles(m, multiple, WANTED_M),
+        even_tiles(n, multiple, WANTED_N),
+        even_tiles(k, multiple, WANTED_K),
+    )
+    for tm, tn, tk in itertools.product(*options):
+        axes = (
+            *outer,
+            with_tile(m, tm, can_squeeze=False),
+            with_tile(n, tn, can_squeeze=False),
+            _contracted(k, tk),
+        )
+        for order in _orders(axes[-3], axes[-2]):
+            grid = [a.name for a in outer] + list(order)
+            grid += ["k"] if axes[-1].role is Role.ARBITRARY else []
+            yield Tiling(axes, tuple(grid), f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
+
+
+def _orders(m: Axis, n: Axis) -> tuple[tuple[str, ...], ...]:
+    """The orders of m and n in the grid: the operand that only the outer one indexes stays."""
+    names = tuple(a.name for a in (m, n) if a.role is Role.PARALLEL)
+    return (names, names[::-1]) if len(names) == 2 else (names,)
+
+
+def _contracted(axis: Axis, tile: int) -> Axis:
+    role = Role.WHOLE if tile == axis.size else Role.ARBITRARY
+    return replace(axis, tile=tile, role=role, is_reduced=True)
+
+
+MATMUL = Template("matmul", _accepts, _candidates)

@@ -1,0 +1,24 @@
+"""The CPU's template: the whole iteration space in one block.
+
+XLA:CPU compiles a kernel with one grid step, run in Pallas' interpret mode, as it compiles the same
+mathematics without Pallas; every further step copies whole arrays.
+"""
+
+from collections.abc import Iterator
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.target import TpuTarget
+from tpu_inductor.templates.api import Template, Tiling
+
+
+def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
+    return None
+
+
+def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+    yield Tiling(plan.axes, (), "the CPU's memory is one block")
+
+
+ONE_BLOCK = Template("one_block", _accepts, _candidates)

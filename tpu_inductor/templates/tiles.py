@@ -1,0 +1,38 @@
+"""Legal tile extents: what a block may be along an axis, given its place in the array.
+
+The last two dimensions of a block are multiples of (sublanes, lanes) or the whole extent.
+"""
+
+from collections.abc import Iterable
+
+from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.types import Axis
+from tpu_inductor.target import TpuTarget
+
+
+def sublane_multiple(region: Region, target: TpuTarget) -> int:
+    """Rows that a block is a multiple of, for the narrowest type among operands and results."""
+    ends = (*region.inputs, *region.outputs)
+    return max((target.sublanes(v.type.dtype) for v in ends), default=8)
+
+
+def tile_options(axis: Axis, multiple: int, wanted: Iterable[int]) -> tuple[int, ...]:
+    """The legal tiles near the `wanted` extents, largest first; the whole axis if it is smaller."""
+    found: dict[int, None] = {}
+    for extent in sorted(wanted, reverse=True):
+        if extent >= axis.size:
+            found[axis.size] = None
+        elif extent >= multiple:
+            found[extent // multiple * multiple] = None
+    return tuple(found) or (axis.size,)
+
+
+def even_tiles(axis: Axis, multiple: int, wanted: Iterable[int]) -> tuple[int, ...]:
+    """Tiles that divide the axis where there are any, so that no block has a tail."""
+    found: dict[int, None] = {}
+    for extent in tile_options(axis, multiple, wanted):
+        fitting = next(
+            (t for t in range(extent, extent // 2, -multiple) if axis.size % t == 0), extent
+        )
+        found[fitting] = None
+    return tuple(found)
