@@ -59,7 +59,9 @@ class Options:
         """The options of one torch.compile call. Raises ValueError for unknown names and values."""
         values: dict[str, object] = {"mode": mode}
         values |= {name: environ[var] for name, var in _VARIABLES.items() if var in environ}
-        sources = {name: f"environment variable {_VARIABLES[name]}" for name in values if name != "mode"}
+        sources = {
+            name: f"environment variable {_VARIABLES[name]}" for name in values if name != "mode"
+        }
         sources |= {name: f"option {name!r}" for name in options or {}} | {"mode": "mode"}
         values |= options or {}
         for name in values:
@@ -102,8 +104,10 @@ def _read_path(value: object, source: str) -> Path:
 
 
 def _read_interpret(value: object, source: str) -> Interpret:
-    if value is True or value is False or value == "tpu":
+    if isinstance(value, bool):
         return value
+    if value == "tpu":
+        return "tpu"
     raise _bad(source, value, "True, False, 'tpu'")
 
 

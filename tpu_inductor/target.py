@@ -1,7 +1,7 @@
 """What a schedule may know of the chip: one frozen `TpuTarget` per generation, and the CPU.
 
-Numbers are per TensorCore, as `jax.experimental.pallas.tpu.get_tpu_info` gives them; they are written
-out here because schedules are made where there is neither a chip nor a need for jax.
+Numbers are per TensorCore, as `jax.experimental.pallas.tpu.get_tpu_info` gives them; they are
+written out here because schedules are made where there is neither a chip nor a need for jax.
 """
 
 from dataclasses import dataclass

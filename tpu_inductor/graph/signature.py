@@ -38,10 +38,22 @@ class StaticInput:
 
 @dataclass(frozen=True, slots=True)
 class TensorOutput:
-    """A tensor result: `value` of the graph, seen by the caller as `value.permute(perm)`."""
+    """A tensor result: `value` of the graph, seen by the caller as `value.permute(perm)`.
+
+    `alias` says that torch too would return a view of an argument here; without it, the result has
+    memory of its own even where the compiler finds that its value is an argument's (a `clone`).
+    """
 
     value: Value
     perm: tuple[int, ...]
+    alias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SameAsResult:
+    """A result that is the very tensor of result `index`, as when the graph names one node twice."""
+
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +75,4 @@ class Signature:
     """The calling convention of a compiled graph, argument by argument, result by result."""
 
     inputs: tuple[TensorInput | ScalarInput | StaticInput, ...]
-    outputs: tuple[TensorOutput | ConstantOutput | ScalarOutput, ...]
+    outputs: tuple[TensorOutput | SameAsResult | ConstantOutput | ScalarOutput, ...]

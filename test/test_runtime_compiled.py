@@ -1,0 +1,310 @@
+"""Calling a plan: conversions, aliasing, eager steps, checks, lifetimes."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from tpu_inductor.codegen.program import Program
+from tpu_inductor.errors import InvalidIR, LaunchError, Unsupported
+from tpu_inductor.graph.attrs import EagerCall, Hole
+from tpu_inductor.graph.core import Eqn, Graph, Lit, Var
+from tpu_inductor.graph.origin import COMPILER
+from tpu_inductor.graph.signature import (
+    ConstantOutput,
+    SameAsResult,
+    ScalarInput,
+    ScalarOutput,
+    Signature,
+    StaticInput,
+    TensorInput,
+    TensorOutput,
+)
+from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
+from tpu_inductor.graph.types import DType, TensorType
+from tpu_inductor.runtime.adapters.cpu import CpuAdapter
+from tpu_inductor.runtime.compiled import CompiledGraph, Plan
+
+aten = torch.ops.aten
+
+
+def var(name, shape, dtype=DType.F32):
+    return Var(name, TensorType(tuple(shape), dtype))
+
+
+def given(v, perm=None, copy=False):
+    perm = tuple(range(v.type.rank)) if perm is None else perm
+    shape = tuple(v.type.dims[perm.index(d)] for d in range(len(perm)))
+    strides = torch.empty(v.type.dims).permute([perm.index(d) for d in range(len(perm))]).stride()
+    return TensorInput(v, shape, strides, perm, copy)
+
+
+def result(v, perm=None, alias=False):
+    perm = tuple(range(v.type.rank)) if perm is None else perm
+    return TensorOutput(v, perm, alias)
+
+
+def program(body, inputs, outputs, name="p"):
+    args = "".join(f"{v.name}, " for v in inputs)
+    source = (
+        f"import jax.numpy as jnp\n\ndef program({args}*, interpret=False):\n    return {body}\n"
+    )
+    return Program(name, source, tuple(inputs), tuple(outputs))
+
+
+def eager(target, operands, outputs, *args):
+    args = args or tuple(Hole(i) for i in range(len(operands)))
+    call = EagerCall(target, args, (), "test", False)
+    return Eqn("eager", tuple(operands), tuple(outputs), call, COMPILER)
+
+
+def compile_plan(inputs, steps, outputs, constants=()):
+    values = tuple(o.value for o in outputs if isinstance(o, TensorOutput | ScalarOutput))
+    params = tuple(i.var for i in inputs if not isinstance(i, StaticInput))
+    graph = Graph("g", params, (), values)
+    signature = Signature(tuple(inputs), tuple(outputs))
+    plan = Plan("g", graph, signature, tuple(constants), tuple(steps), False)
+    return CompiledGraph(plan, CpuAdapter())
+
+
+def add_one(shape, dtype=DType.F32, **how):
+    x, y = var("x", shape, dtype), var("y", shape, dtype)
+    return compile_plan([given(x, **how)], [program("(x + 1,)", [x], [y])], [result(y)])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3), (1,), (3, 1), (2, 1, 5), (129,)])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16, DType.I64, DType.F64, DType.F16])
+def test_a_program_agrees_with_torch(shape, dtype):
+    fn = add_one(shape, dtype)
+    for _ in range(3):
+        x = (torch.randn(shape) * 9).to(TORCH_DTYPE[dtype])
+        (y,) = fn([x])
+        torch.testing.assert_close(y, x + 1, rtol=0, atol=0)
+        assert y.stride() == (x + 1).stride()
+
+
+def test_int64_is_exact():
+    big = torch.tensor([2**62 + 1, -(2**62) - 3])
+    assert add_one((2,), DType.I64)([big])[0].tolist() == [2**62 + 2, -(2**62) - 2]
+
+
+@pytest.mark.parametrize("dtype", [DType.F8E4M3, DType.F8E5M2, DType.BOOL, DType.U8, DType.U32])
+def test_every_type_crosses_unchanged(dtype):
+    x, y = var("x", (5,), dtype), var("y", (5,), dtype)
+    fn = compile_plan([given(x)], [program("(x[::-1],)", [x], [y])], [result(y)])
+    t = torch.tensor([0.0, 1.0, 2.0, 1.0, 3.0]).to(TORCH_DTYPE[dtype])
+    (y,) = fn([t])
+    assert y.dtype == t.dtype
+    assert y.float().tolist() == t.float().tolist()[::-1]
+
+
+def test_results_are_writable_and_own_their_memory():
+    fn = add_one((64, 64))
+    x = torch.zeros(64, 64)
+    (first,), (second,) = fn([x]), fn([x])
+    first.add_(5)
+    assert second.eq(1).all()
+    assert x.eq(0).all()
+    del fn
+    gc.collect()
+    assert first.eq(6).all()
+
+
+def test_a_program_that_returns_its_input_twice_does_not_alias_it():
+    x, y, z = var("x", (64, 64)), var("y", (64, 64)), var("z", (64, 64))
+    fn = compile_plan([given(x)], [program("(x, x)", [x], [y, z])], [result(y), result(z)])
+    t = torch.zeros(64, 64)
+    for _ in range(3):
+        y, z = fn([t])
+        assert len({t.data_ptr(), y.data_ptr(), z.data_ptr()}) == 3
+
+
+def test_the_list_is_emptied():
+    args = [torch.zeros(2)]
+    add_one((2,))(args)
+    assert args == []
+
+
+def test_strides_are_undone_and_redone():
+    x, y = var("x", (3, 4)), var("y", (3, 4))
+    step = program("(x + jnp.arange(12.).reshape(3, 4).astype(x.dtype),)", [x], [y])
+    fn = compile_plan([given(x, perm=(1, 0))], [step], [result(y, perm=(1, 0))])
+    base = torch.randn(3, 4)
+    (out,) = fn([base.t()])
+    torch.testing.assert_close(out, (base + torch.arange(12.0).view(3, 4)).t())
+    assert out.stride() == base.t().stride()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(4, 3).t(),
+        lambda: torch.randn(1, 4).expand(3, 4),
+        lambda: torch.randn(6, 8)[::2, ::2],
+        lambda: torch.randn(13)[1:].view(3, 4),
+        lambda: torch.randn(3, 4, dtype=torch.complex64).conj().imag,
+        lambda: torch.randn(3, 4, requires_grad=True),
+        lambda: torch.nn.Parameter(torch.randn(3, 4)),
+    ],
+)
+def test_other_strides_than_expected_are_made_to_conform(make):
+    fn, t = add_one((3, 4)), make()
+    for _ in range(3):
+        torch.testing.assert_close(fn([t])[0], (t + 1).detach())
+
+
+def test_an_argument_is_passed_through_as_itself_or_as_a_view():
+    x = var("x", (3, 4))
+    outputs = [result(x, alias=True), result(x, perm=(1, 0), alias=True), result(x)]
+    t = torch.randn(3, 4, requires_grad=True)
+    same, view, copy = compile_plan([given(x)], [], outputs)([t])
+    assert same is t
+    assert view.data_ptr() == t.data_ptr()
+    assert view.shape == (4, 3)
+    assert copy.data_ptr() != t.data_ptr()
+
+
+def test_repeated_results_are_distinct_unless_torch_names_one_twice():
+    x, y = var("x", (3,)), var("y", (3,))
+    outputs = [result(y), result(y), SameAsResult(0)]
+    fn = compile_plan([given(x)], [program("(x + 1,)", [x], [y])], outputs)
+    first, second, third = fn([torch.zeros(3)])
+    assert first is third
+    assert first.data_ptr() != second.data_ptr()
+
+
+def test_numbers_enter_and_leave():
+    n, x, y, m = var("n", (), DType.I64), var("x", (2,)), var("y", (2,)), var("m", (), DType.I64)
+    step = program("(x * n.astype(x.dtype), n + 1)", [x, n], [y, m])
+    outputs = [result(y), ScalarOutput(m), ConstantOutput(None), ConstantOutput(7)]
+    fn = compile_plan([ScalarInput(n), StaticInput(), given(x)], [step], outputs)
+    out = fn([2**40, 99, torch.ones(2)])
+    assert out[0].tolist() == [2.0**40] * 2
+    assert out[1:] == (2**40 + 1, None, 7)
+    with pytest.raises(LaunchError, match=r"argument 0 \(n\).*i64"):
+        fn([0.5, 99, torch.ones(2)])
+
+
+def test_literal_results():
+    fn = compile_plan(
+        [], [], [TensorOutput(Lit(2, DType.I32), ()), ScalarOutput(Lit(2.5, DType.F64))]
+    )
+    tensor, number = fn([])
+    assert (tensor.dtype, tensor.item(), number) == (torch.int32, 2, 2.5)
+
+
+def test_eager_steps_run_between_programs():
+    x, a, b, c = (var(n, (4,), DType.BF16) for n in "xabc")
+    steps = [
+        program("(x * 2,)", [x], [a]),
+        eager(aten.flip.default, [a], [b], Hole(0), [0]),
+        program("(b + x,)", [b, x], [c]),
+    ]
+    fn = compile_plan([given(x)], steps, [result(c), result(b)])
+    t = torch.arange(4.0, dtype=torch.bfloat16)
+    c, b = fn([t])
+    assert b.tolist() == [6, 4, 2, 0]
+    assert c.tolist() == [6, 5, 4, 3]
+
+
+def test_torch_steps_pass_tensors_without_conversion():
+    x, a, b = (var(n, (4,), DType.C64) for n in "xab")
+    steps = [eager(aten.mul.Tensor, [x], [a], Hole(0), 2), eager(aten.neg.default, [a], [b])]
+    fn = compile_plan([given(x)], steps, [result(b)])
+    assert fn([torch.ones(4, dtype=torch.complex64)])[0].tolist() == [-2] * 4
+
+
+def test_an_eager_view_of_an_argument_is_copied_unless_torch_returns_it():
+    x, y = var("x", (4,)), var("y", (4,))
+    for alias in (True, False):
+        step = eager(aten.alias.default, [x], [y])
+        fn = compile_plan([given(x)], [step], [result(y, alias=alias)])
+        t = torch.zeros(4)
+        assert (fn([t])[0].data_ptr() == t.data_ptr()) == alias
+
+
+def test_constants_are_bound_once_and_never_handed_out():
+    k, x, y = var("k", (3,)), var("x", (3,)), var("y", (3,))
+    value = torch.tensor([1.0, 2.0, 3.0])
+    step = program("(x + k,)", [x, k], [y])
+    fn = compile_plan([given(x)], [step], [result(y), result(k)], constants=[(k, value)])
+    for _ in range(2):
+        y, k = fn([torch.zeros(3)])
+        assert y.tolist() == [1, 2, 3]
+        k.zero_()
+
+
+def test_writes_to_a_parameter_are_seen():
+    fn, p = add_one((64, 64)), torch.nn.Parameter(torch.zeros(64, 64))
+    for n in range(4):
+        assert fn([p])[0].eq(n + 1).all()
+        p.data.add_(1)
+    p.data = torch.full((64, 64), 9.0)
+    assert fn([p])[0].eq(10).all()
+
+
+def test_a_parameter_is_converted_once():
+    fn, p = add_one((64, 64)), torch.nn.Parameter(torch.zeros(64, 64))
+    fn([p])
+    slot = fn._bound.tensors[0].slot
+    held = slot._held.array
+    assert held.unsafe_buffer_pointer() == p.data_ptr()
+    fn([p])
+    assert slot.array(p) is held
+
+
+def test_no_tensor_is_kept_alive():
+    fn = add_one((64, 64))
+    for _ in range(3):
+        p = torch.nn.Parameter(torch.zeros(64, 64))
+        fn([p]), fn([p])
+        memory = weakref.ref(p.untyped_storage())
+        ref = weakref.ref(p)
+        del p
+        assert ref() is None
+        assert fn._bound.tensors[0].slot._held is None
+        # jax lets go of borrowed memory when it is entered next.
+        fn([torch.zeros(64, 64)])
+        assert memory() is None
+
+
+def test_operands_die_after_their_last_use():
+    seen = []
+
+    def look(t):
+        seen.append(ref())
+        return t.clone()
+
+    x, a, b = (var(n, (4,)) for n in "xab")
+    steps = [eager(aten.neg.default, [x], [a]), eager(look, [a], [b])]
+    fn = compile_plan([given(x)], steps, [result(b)])
+    args = [torch.zeros(4)]
+    ref = weakref.ref(args[0])
+    fn(args)
+    assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "takes 1 arguments, got 0"),
+        ([torch.zeros(2)], r"argument 0 \(x\): expected a tensor \(3,\).*got a tensor \(2,\)"),
+        ([torch.zeros(3, dtype=torch.int32)], "expected a tensor.*float32, got.*int32"),
+        ([3], "got a int"),
+    ],
+)
+def test_other_arguments_are_refused(args, message):
+    with pytest.raises(LaunchError, match=message):
+        add_one((3,))(args)
+
+
+def test_a_tensor_on_another_device_is_unsupported():
+    with pytest.raises(Unsupported, match=r"device meta.*supported: cpu"):
+        add_one((3,))([torch.zeros(3, device="meta")])
+
+
+def test_an_undefined_value_is_our_bug():
+    x, y = var("x", (3,)), var("y", (3,))
+    with pytest.raises(InvalidIR, match="x is read before"):
+        compile_plan([], [program("(x,)", [x], [y])], [result(y)])

@@ -1,0 +1,239 @@
+"""From a plan to a bound call: registers, argument slots, steps in order, readers of the results.
+
+All of it happens once, when a graph is compiled; a call only walks the lists that come out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tpu_inductor.codegen.program import Program
+from tpu_inductor.errors import InvalidIR
+from tpu_inductor.graph.core import Eqn, Lit, Value, Var
+from tpu_inductor.graph.signature import (
+    ConstantOutput,
+    SameAsResult,
+    ScalarInput,
+    ScalarOutput,
+    Signature,
+    TensorInput,
+    TensorOutput,
+)
+from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
+from tpu_inductor.options import Interpret
+from tpu_inductor.runtime.adapters.protocol import Adapter
+from tpu_inductor.runtime.results import (
+    Reader,
+    may_alias,
+    read_argument,
+    read_constant,
+    read_earlier,
+    read_literal,
+    read_number,
+    read_tensor,
+)
+from tpu_inductor.runtime.slot import Slot
+from tpu_inductor.runtime.steps import (
+    EagerStep,
+    ProgramStep,
+    Step,
+    Timed,
+    ToArray,
+    ToTensor,
+    free_early,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """Where a tensor argument goes: as itself, as its dense view, as an array. None: not needed."""
+
+    slot: Slot
+    index: int
+    itself: int | None
+    dense: int | None
+    array: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberArgument:
+    """Where a number goes."""
+
+    index: int
+    given: ScalarInput
+    tensor: int | None
+    array: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A graph ready to be called. `registers` holds the constants; a call starts from a copy."""
+
+    arity: int
+    tensors: tuple[TensorArgument, ...]
+    numbers: tuple[NumberArgument, ...]
+    steps: tuple[Timed, ...]
+    readers: tuple[Reader, ...]
+    registers: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class _Binder:
+    """The registers given out so far, by value and form."""
+
+    adapter: Adapter
+    registers: list[Any] = field(default_factory=list[Any])
+    arrays: dict[Var, int] = field(default_factory=dict[Var, int])
+    tensors: dict[Var, int] = field(default_factory=dict[Var, int])
+    arguments: dict[Var, int] = field(default_factory=dict[Var, int])
+    given: dict[Var, TensorInput | ScalarInput] = field(
+        default_factory=dict[Var, TensorInput | ScalarInput]
+    )
+    shared: set[Var] = field(default_factory=set[Var])
+    steps: list[Step] = field(default_factory=list[Step])
+
+    def fresh(self, content: Any = None) -> int:
+        self.registers.append(content)
+        return len(self.registers) - 1
+
+    def array(self, var: Var) -> int:
+        """The register of `var` as an array; a step that fills it is added where there is none."""
+        if var not in self.arrays:
+            if var in self.tensors and var not in self.given:
+                target = self.fresh()
+                step = ToArray(self.adapter, var.type.dtype, self.tensors[var], target)
+                self.steps.append(step)
+            else:
+                self._check_given(var)
+                target = self.fresh()
+            self.arrays[var] = target
+        return self.arrays[var]
+
+    def tensor(self, value: Value) -> int:
+        """The register of `value` as a tensor, as `array`."""
+        if isinstance(value, Lit):
+            return self.fresh(torch.tensor(value.value, dtype=TORCH_DTYPE[value.dtype]))
+        if value not in self.tensors:
+            target = self.fresh()
+            if value in self.arrays and value not in self.given:
+                step = ToTensor(self.adapter, value.type.dtype, self.arrays[value], target)
+                self.steps.append(step)
+            else:
+                self._check_given(value)
+            self.tensors[value] = target
+        return self.tensors[value]
+
+    def argument(self, var: Var) -> int:
+        """The register of the caller's own tensor."""
+        if var not in self.arguments:
+            self.arguments[var] = self.fresh()
+        return self.arguments[var]
+
+    def _check_given(self, var: Var) -> None:
+        if var not in self.given:
+            raise InvalidIR(f"{var} is read before a step defines it")
+
+
+def bind(
+    signature: Signature,
+    constants: tuple[tuple[Var, Tensor], ...],
+    steps: tuple[Program | Eqn, ...],
+    interpret: Interpret,
+    adapter: Adapter,
+) -> Bound:
+    """Compiles the programs of `steps` and numbers every value. Raises InvalidIR."""
+    b = _Binder(adapter)
+    for given in signature.inputs:
+        if isinstance(given, TensorInput | ScalarInput):
+            b.given[given.var] = given
+    for var, tensor in constants:
+        b.tensors[var] = b.fresh(tensor)
+        b.arrays[var] = b.fresh(_constant_array(adapter, var, tensor))
+        b.shared.add(var)
+    for step in steps:
+        _bind_step(b, step, interpret)
+    readers = _bind_results(b, signature)
+    return _finish(b, signature, readers)
+
+
+def _constant_array(adapter: Adapter, var: Var, tensor: Tensor) -> Any:
+    held = adapter.hold(tensor, var.type.dtype)
+    return adapter.stage(tensor, var.type.dtype) if held is None else held
+
+
+def _bind_step(b: _Binder, step: Program | Eqn, interpret: Interpret) -> None:
+    if isinstance(step, Eqn):
+        inputs = tuple(b.tensor(v) for v in step.inputs)
+        outputs = tuple(b.fresh() for _ in step.outputs)
+        b.tensors.update(zip(step.outputs, outputs, strict=True))
+        if may_alias(step):
+            b.shared.update(step.outputs)
+        b.steps.append(EagerStep(step, inputs, outputs))
+        return
+    inputs = tuple(b.array(v) for v in step.inputs)
+    outputs = tuple(b.fresh() for _ in step.outputs)
+    b.arrays.update(zip(step.outputs, outputs, strict=True))
+    b.steps.append(ProgramStep(b.adapter.compile(step, interpret), inputs, outputs))
+
+
+def _bind_results(b: _Binder, signature: Signature) -> tuple[Reader, ...]:
+    readers: list[Reader] = []
+    returned: set[Value] = set()
+    for output in signature.outputs:
+        match output:
+            case ConstantOutput(value):
+                reader = read_constant(value)
+            case SameAsResult(index):
+                reader = read_earlier(index)
+            case ScalarOutput(Lit(value)):
+                reader = read_constant(value)
+            case ScalarOutput(value):
+                reader = read_number(b.tensor(value))
+            case TensorOutput(Lit() as value, perm):
+                reader = read_literal(value, perm)
+            case TensorOutput(value):
+                reader = _bind_tensor_result(b, output, is_repeated=value in returned)
+                returned.add(value)
+        readers.append(reader)
+    return tuple(readers)
+
+
+def _bind_tensor_result(b: _Binder, output: TensorOutput, is_repeated: bool) -> Reader:
+    value = output.value
+    assert isinstance(value, Var)  # literals have been read
+    given = b.given.get(value)
+    if isinstance(given, TensorInput) and output.alias:
+        return read_argument(b.argument(value), given.perm, output.perm)
+    is_shared = given is not None or value in b.shared
+    is_copied = is_repeated or (is_shared and not output.alias)
+    return read_tensor(b.tensor(value), output.perm, is_copied)
+
+
+def _finish(b: _Binder, signature: Signature, readers: tuple[Reader, ...]) -> Bound:
+    tensors: list[TensorArgument] = []
+    numbers: list[NumberArgument] = []
+    for index, given in enumerate(signature.inputs):
+        if isinstance(given, TensorInput):
+            var = given.var
+            itself, dense, array = (m.get(var) for m in (b.arguments, b.tensors, b.arrays))
+            slot = Slot(index, given, b.adapter)
+            tensors.append(TensorArgument(slot, index, itself, dense, array))
+        elif isinstance(given, ScalarInput):
+            tensor, array = b.tensors.get(given.var), b.arrays.get(given.var)
+            numbers.append(NumberArgument(index, given, tensor, array))
+    return Bound(
+        len(signature.inputs),
+        tuple(tensors),
+        tuple(numbers),
+        free_early(b.steps, _result_registers(b, signature)),
+        readers,
+        tuple(b.registers),
+    )
+
+
+def _result_registers(b: _Binder, signature: Signature) -> frozenset[int]:
+    values = [o.value for o in signature.outputs if isinstance(o, TensorOutput | ScalarOutput)]
+    found = [m.get(v) for v in values if isinstance(v, Var) for m in (b.tensors, b.arguments)]
+    return frozenset(r for r in found if r is not None)

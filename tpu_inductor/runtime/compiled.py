@@ -1,0 +1,92 @@
+"""A compiled graph: the plan as data, and the callable that AOTAutograd calls.
+
+A call checks its arguments against the signature, runs the steps, and reads the results. After the
+first call there is no tracing, no building of specs and no conversion of parameters.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tpu_inductor.codegen.program import Program
+from tpu_inductor.errors import LaunchError
+from tpu_inductor.graph.core import Eqn, Graph, Var
+from tpu_inductor.graph.signature import Signature
+from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
+from tpu_inductor.options import Interpret
+from tpu_inductor.runtime.adapters.protocol import Adapter
+from tpu_inductor.runtime.bind import NumberArgument, TensorArgument, bind
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that the runtime knows of a graph: programs and eager equations, in order."""
+
+    name: str
+    graph: Graph
+    signature: Signature
+    constants: tuple[tuple[Var, Tensor], ...]
+    steps: tuple[Program | Eqn, ...]
+    interpret: Interpret
+
+
+class CompiledGraph:
+    """Calls a plan: `(args: list) -> tuple`. Empties the list, so that its tensors can die early.
+
+    Raises LaunchError for arguments that the graph was not compiled for, and Unsupported for
+    tensors on a device that the adapter does not take.
+    """
+
+    _boxed_call = True
+
+    def __init__(self, plan: Plan, adapter: Adapter) -> None:
+        self.plan = plan
+        self.adapter = adapter
+        self._bound = bind(plan.signature, plan.constants, plan.steps, plan.interpret, adapter)
+
+    def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        bound = self._bound
+        if len(args) != bound.arity:
+            raise LaunchError(f"{self.plan.name} takes {bound.arity} arguments, got {len(args)}")
+        regs = list(bound.registers)
+        for argument in bound.tensors:
+            _bind_tensor(regs, argument, args[argument.index])
+        for number in bound.numbers:
+            _bind_number(regs, number, args[number.index], self.adapter)
+        args.clear()
+        for step in bound.steps:
+            step.run(regs)
+            for register in step.dead:
+                regs[register] = None
+        results: list[Any] = []
+        for read in bound.readers:
+            results.append(read(regs, results))
+        return tuple(results)
+
+
+def _bind_tensor(regs: list[Any], argument: TensorArgument, tensor: Any) -> None:
+    slot = argument.slot
+    slot.check(tensor)
+    if argument.array is not None:
+        regs[argument.array] = slot.array(tensor)
+    if argument.dense is not None:
+        regs[argument.dense] = slot.dense(tensor)
+    if argument.itself is not None:
+        regs[argument.itself] = tensor
+
+
+def _bind_number(regs: list[Any], number: NumberArgument, value: Any, adapter: Adapter) -> None:
+    dtype = number.given.var.type.dtype
+    if isinstance(value, Tensor):
+        value = value.item()
+    if not isinstance(value, int | float) or (isinstance(value, float) and not dtype.is_float):
+        raise LaunchError(
+            f"argument {number.index} ({number.given.var}): expected a number of type "
+            f"{dtype.short}, got {value!r} of type {type(value).__name__}"
+        )
+    if number.array is not None:
+        regs[number.array] = adapter.number(value, dtype)
+    if number.tensor is not None:
+        regs[number.tensor] = torch.tensor(value, dtype=TORCH_DTYPE[dtype])

@@ -1,0 +1,30 @@
+"""From the text of a program to its function, in a module that tracebacks can show."""
+
+import hashlib
+import linecache
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tpu_inductor.errors import InvalidIR
+
+ENTRY = "program"
+"""The name of the function that every emitted module defines."""
+
+
+def load_program(name: str, source: str) -> Callable[..., Any]:
+    """The function `program` of `source`. Raises InvalidIR where the text does not define it."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+    filename = f"<tpu_tile {name} {digest}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    module = types.ModuleType(f"tpu_tile_{name}_{digest}")
+    module.__file__ = filename
+    try:
+        code = compile(source, filename, "exec")
+    except SyntaxError as error:
+        raise InvalidIR(f"program {name} is not valid Python: {error}") from error
+    exec(code, module.__dict__)
+    function = module.__dict__.get(ENTRY)
+    if not callable(function):
+        raise InvalidIR(f"program {name} defines no function {ENTRY!r}")
+    return function

@@ -1,0 +1,118 @@
+"""One tensor argument of a compiled graph: what it must look like, and its conversion.
+
+A parameter is the same tensor object call after call: its conversion is held, keyed weakly by the
+object, and shares its memory. An activation is another object each time: it is viewed for one
+launch. A slot holds what it sees in its first call, and afterwards what it sees twice in a row.
+"""
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from tpu_inductor.errors import LaunchError, Unsupported
+from tpu_inductor.graph.signature import TensorInput
+from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
+from tpu_inductor.runtime.adapters.protocol import Adapter, Array
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The conversion of the tensor behind `ref`, valid while it lies at `pointer`.
+
+    `array` is None for a tensor that has been seen once or cannot be held.
+    """
+
+    ref: "weakref.ref[Tensor]"
+    pointer: int
+    strides: tuple[int, ...]
+    array: Array | None
+    is_final: bool
+
+    def fits(self, tensor: Tensor) -> bool:
+        """Whether `tensor` is the object that was converted, and has not moved since."""
+        return (
+            self.ref() is tensor
+            and tensor.data_ptr() == self.pointer
+            and tensor.stride() == self.strides
+        )
+
+
+class Slot:
+    """Checks and converts argument `index` of a graph."""
+
+    def __init__(self, index: int, given: TensorInput, adapter: Adapter) -> None:
+        self.index = index
+        self.name = given.var.name
+        self.shape = given.shape
+        self.dtype = TORCH_DTYPE[given.var.type.dtype]
+        self._given = given
+        self._adapter = adapter
+        self._perm = given.perm if given.perm != tuple(range(len(given.perm))) else None
+        self._held: _Held | None = None
+        self._is_fresh = True
+
+    def check(self, tensor: Any) -> None:
+        """Raises LaunchError or Unsupported where the argument is not what the graph takes."""
+        if not isinstance(tensor, Tensor):
+            raise LaunchError(self._complaint(f"got a {type(tensor).__name__}"))
+        if tensor.shape != self.shape or tensor.dtype != self.dtype:
+            got = f"got a tensor {tuple(tensor.shape)} of {tensor.dtype}"
+            raise LaunchError(self._complaint(got))
+        if not self._adapter.accepts(tensor):
+            raise Unsupported(
+                f"argument {self.index} ({self.name}) is on device {tensor.device}, where backend "
+                f"tpu_tile cannot run; supported: {self._adapter.devices}. Move it first, or leave "
+                "this module out of torch.compile"
+            )
+
+    def array(self, tensor: Tensor) -> Array:
+        """The dense view `tensor.permute(perm)` as the program takes it."""
+        held = self._held
+        if held is not None and held.fits(tensor):
+            if held.array is not None:
+                return held.array
+            if held.is_final:
+                return self._stage(tensor)
+            return self._hold(tensor)
+        if self._is_fresh:
+            self._is_fresh = False
+            return self._hold(tensor)
+        self._held = self._note(tensor, None, is_final=False)
+        return self._stage(tensor)
+
+    def dense(self, tensor: Tensor) -> Tensor:
+        """The view that the graph's variable stands for, for steps that run in torch."""
+        return tensor if self._perm is None else tensor.permute(self._perm)
+
+    def _stage(self, tensor: Tensor) -> Array:
+        return self._adapter.stage(self.dense(tensor), self._given.var.type.dtype)
+
+    def _hold(self, tensor: Tensor) -> Array:
+        array = self._adapter.hold(self.dense(tensor), self._given.var.type.dtype)
+        self._held = self._note(tensor, array, is_final=True)
+        return self._stage(tensor) if array is None else array
+
+    def _note(self, tensor: Tensor, array: Array | None, is_final: bool) -> _Held:
+        slot = weakref.ref(self)
+
+        def forget(ref: "weakref.ref[Tensor]") -> None:
+            owner = slot()
+            if owner is not None:
+                owner.drop(ref)
+
+        return _Held(
+            weakref.ref(tensor, forget), tensor.data_ptr(), tensor.stride(), array, is_final
+        )
+
+    def drop(self, ref: "weakref.ref[Tensor]") -> None:
+        """Lets go of the conversion of a tensor that has died."""
+        if self._held is not None and self._held.ref is ref:
+            self._held = None
+
+    def _complaint(self, got: str) -> str:
+        return (
+            f"argument {self.index} ({self.name}): expected a tensor {self.shape} of "
+            f"{self.dtype}, {got}; the graph was compiled for the former, compile it anew"
+        )

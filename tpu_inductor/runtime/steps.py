@@ -1,0 +1,105 @@
+"""The steps of a call over numbered registers: programs, eager calls, conversions between them.
+
+A value may have two registers, one as an array for programs and one as a tensor for torch; each is
+filled at most once a call. A value that only torch steps touch is never converted.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.interp import run_eqn
+from tpu_inductor.graph.types import DType
+from tpu_inductor.runtime.adapters.protocol import Adapter, Launch
+
+Registers: TypeAlias = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """One dispatch."""
+
+    launch: Launch
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def run(self, regs: Registers) -> None:
+        results = self.launch([regs[i] for i in self.inputs])
+        for register, result in zip(self.outputs, results, strict=True):
+            regs[register] = result
+
+
+@dataclass(frozen=True, slots=True)
+class EagerStep:
+    """An ATen call in torch. Autograd has been traced into the graph, so it does not record."""
+
+    eqn: Eqn
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    def run(self, regs: Registers) -> None:
+        with torch.no_grad():
+            results = run_eqn(self.eqn, [regs[i] for i in self.inputs])
+        for register, result in zip(self.outputs, results, strict=True):
+            regs[register] = result
+
+
+@dataclass(frozen=True, slots=True)
+class ToTensor:
+    """A program's result, for a torch step or the caller."""
+
+    adapter: Adapter
+    dtype: DType
+    source: int
+    target: int
+
+    def run(self, regs: Registers) -> None:
+        regs[self.target] = self.adapter.to_torch(regs[self.source], self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class ToArray:
+    """A torch step's result, for a program."""
+
+    adapter: Adapter
+    dtype: DType
+    source: int
+    target: int
+
+    def run(self, regs: Registers) -> None:
+        regs[self.target] = self.adapter.stage(regs[self.source], self.dtype)
+
+
+Step: TypeAlias = ProgramStep | EagerStep | ToTensor | ToArray
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A step, and the registers that nothing reads after it."""
+
+    run: Callable[[Registers], None]
+    dead: tuple[int, ...]
+
+
+def reads(step: Step) -> tuple[int, ...]:
+    """The registers that a step reads."""
+    return (step.source,) if isinstance(step, ToTensor | ToArray) else step.inputs
+
+
+def writes(step: Step) -> tuple[int, ...]:
+    """The registers that a step fills."""
+    return (step.target,) if isinstance(step, ToTensor | ToArray) else step.outputs
+
+
+def free_early(steps: list[Step], kept: frozenset[int]) -> tuple[Timed, ...]:
+    """Each step with the registers that die after it; those in `kept` outlive the call."""
+    alive = set(kept)
+    timed: list[Timed] = []
+    for step in reversed(steps):
+        touched = dict.fromkeys((*reads(step), *writes(step)))
+        timed.append(Timed(step.run, tuple(r for r in touched if r not in alive)))
+        alive.update(touched)
+    return tuple(reversed(timed))
