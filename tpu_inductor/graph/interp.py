@@ -15,7 +15,12 @@ from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
 from tpu_inductor.graph.interp_contract import CONTRACTIONS
 from tpu_inductor.graph.interp_pointwise import POINTWISE, Meaning
 from tpu_inductor.graph.interp_tensor import MOVEMENT, REDUCTIONS
-from tpu_inductor.graph.interp_unsigned import decode_results, encode_operands
+from tpu_inductor.graph.interp_unsigned import (
+    UINT64_BY_NUMPY,
+    decode_results,
+    encode_operands,
+    run_uint64,
+)
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.graph.types import TensorType
 
@@ -43,6 +48,8 @@ def run_eqn(eqn: Eqn, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The results of one equation, checked against its output types."""
     if isinstance(eqn.attrs, EagerCall):
         results = call_eager(eqn.attrs, operands)
+    elif eqn.prim in UINT64_BY_NUMPY and operands[0].dtype is torch.uint64:
+        results = (run_uint64(eqn.prim, *operands),)
     else:
         encoded = encode_operands(eqn.prim, operands)
         result = MEANING[eqn.prim](eqn.attrs, *encoded)
@@ -50,9 +57,7 @@ def run_eqn(eqn: Eqn, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
         results = decode_results(eqn, operands, results)
     if len(results) != len(eqn.outputs):
         raise InvalidIR(f"{eqn} has {len(results)} results")
-    return tuple(
-        _checked(r, v.type, str(eqn)) for r, v in zip(results, eqn.outputs, strict=True)
-    )
+    return tuple(_checked(r, v.type, str(eqn)) for r, v in zip(results, eqn.outputs, strict=True))
 
 
 def call_eager(call: EagerCall, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -1,0 +1,172 @@
+"""The spellings that only XLA takes: data movement, indexing, scans, sort, conv, attention."""
+
+from collections.abc import Sequence
+
+from tpu_inductor.codegen.expr_literal import (
+    HALF,
+    Spelling,
+    dtype_text,
+    ints,
+    typed_operands,
+)
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.types import DType
+
+
+def _slice(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x,), attrs = typed_operands(eqn, ops), eqn.attrs
+    assert isinstance(attrs, A.Slice)
+    strides = f", {ints(attrs.stride)}" if any(s != 1 for s in attrs.stride) else ""
+    return f"lax.slice({x}, {ints(attrs.start)}, {ints(attrs.limit)}{strides})"
+
+
+def _pad(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x, value), attrs = typed_operands(eqn, ops), eqn.attrs
+    assert isinstance(attrs, A.Pad)
+    edges = tuple(zip(attrs.low, attrs.high, attrs.interior, strict=True))
+    return f"lax.pad({x}, {value}, {edges})"
+
+
+def _concat(eqn: Eqn, ops: Sequence[str]) -> str:
+    assert isinstance(eqn.attrs, A.Axis)
+    return f"jnp.concatenate([{', '.join(ops)}], axis={eqn.attrs.dim})"
+
+
+def _rev(eqn: Eqn, ops: Sequence[str]) -> str:
+    assert isinstance(eqn.attrs, A.Dims)
+    return f"lax.rev({typed_operands(eqn, ops)[0]}, {eqn.attrs.dims})"
+
+
+# -- indexing -------------------------------------------------------------------
+def _indexed_first(dims: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    return (*dims, *(d for d in range(rank) if d not in dims))
+
+
+def _gather(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x, *indices), attrs = typed_operands(eqn, ops), eqn.attrs
+    assert isinstance(attrs, A.Gather)
+    order = _indexed_first(attrs.dims, eqn.inputs[0].type.rank)
+    if order != tuple(range(len(order))):
+        x = f"jnp.transpose({x}, {order})"
+    place = ", ".join(indices)
+    return f'{x}.at[{place}].get(mode="fill", wrap_negative_indices=False)'
+
+
+def _scatter(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x, updates, *indices), attrs = typed_operands(eqn, ops), eqn.attrs
+    assert isinstance(attrs, A.Scatter)
+    table = _ON_BOOL if eqn.out.type.dtype is DType.BOOL else _MODES
+    order = _indexed_first(attrs.dims, eqn.out.type.rank)
+    moved = order != tuple(range(len(order)))
+    target = f"jnp.transpose({x}, {order})" if moved else x
+    text = (
+        f"{target}.at[{', '.join(indices)}].{table[attrs.mode]}"
+        f'({updates}, mode="drop", wrap_negative_indices=False)'
+    )
+    back = tuple(order.index(d) for d in range(len(order)))
+    return f"jnp.transpose({text}, {back})" if moved else text
+
+
+_MODES = {"set": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
+_ON_BOOL = {"set": "set", "add": "max", "mul": "min", "max": "max", "min": "min"}
+
+
+# -- scans and sort -------------------------------------------------------------
+def _cumulative(function: str, computes_in: dict[DType, DType]) -> Spelling:
+    """A scan, in another type where the element type cannot or should not carry it."""
+
+    def text(eqn: Eqn, ops: Sequence[str]) -> str:
+        (x,), attrs, dtype = typed_operands(eqn, ops), eqn.attrs, eqn.out.type.dtype
+        assert isinstance(attrs, A.Axis)
+        if dtype not in computes_in:
+            return f"{function}({x}, axis={attrs.dim})"
+        wide = f"{x}.astype({dtype_text(computes_in[dtype])})"
+        return f"{function}({wide}, axis={attrs.dim}).astype({dtype_text(dtype)})"
+
+    return text
+
+
+_ADDS: dict[DType, DType] = dict.fromkeys(HALF, DType.F32)
+_ORDERS: dict[DType, DType] = {DType.BOOL: DType.I8}
+
+
+def _sort(eqn: Eqn, ops: Sequence[str]) -> str:
+    """Descending, the mirror is sorted and mirrored back, so that equal elements keep their order."""
+    (x,), attrs, dims = typed_operands(eqn, ops), eqn.attrs, eqn.outputs[0].type.dims
+    assert isinstance(attrs, A.Sort)
+    dim = attrs.dim
+    places = f"lax.broadcasted_iota(jnp.int64, {dims}, {dim})"
+    if not attrs.descending:
+        return f"tuple(lax.sort(({x}, {places}), dimension={dim}, num_keys=1))"
+    mirrored = f"(lax.rev({x}, ({dim},)), lax.rev({places}, ({dim},)))"
+    ascending = f"lax.sort({mirrored}, dimension={dim}, num_keys=1)"
+    return f"tuple(lax.rev(r, ({dim},)) for r in {ascending})"
+
+
+# -- contractions ---------------------------------------------------------------
+def _conv(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x, w), attrs, dtype = typed_operands(eqn, ops), eqn.attrs, eqn.out.type.dtype
+    assert isinstance(attrs, A.Conv)
+    parts = [x, w, f"{ints(attrs.strides)}", f"{attrs.padding}"]
+    if any(d != 1 for d in attrs.lhs_dilation):
+        parts.append(f"lhs_dilation={ints(attrs.lhs_dilation)}")
+    if any(d != 1 for d in attrs.rhs_dilation):
+        parts.append(f"rhs_dilation={ints(attrs.rhs_dilation)}")
+    if attrs.groups != 1:
+        parts.append(f"feature_group_count={attrs.groups}")
+    parts.extend(_precision(dtype, attrs.precision))
+    if dtype in HALF:
+        parts.append("preferred_element_type=jnp.float32")
+    text = f"lax.conv_general_dilated({', '.join(parts)})"
+    return f"{text}.astype({dtype_text(dtype)})" if dtype in HALF else text
+
+
+def _precision(dtype: DType, precision: str) -> list[str]:
+    return [f"precision=lax.Precision.{precision.upper()}"] if dtype is DType.F32 else []
+
+
+def _attention(eqn: Eqn, ops: Sequence[str]) -> str:
+    """Scores, their log-sum-exp, and from these the output; a query that sees no key gives 0."""
+    attrs, dtype = eqn.attrs, eqn.outputs[0].type.dtype
+    assert isinstance(attrs, A.Attention)
+    q, k, v, *bias = typed_operands(eqn, ops)
+    q_type, k_type = eqn.inputs[0].type, eqn.inputs[1].type
+    acc = dtype_text(DType.F64 if dtype is DType.F64 else DType.F32)
+    how = ", ".join([*_precision(dtype, attrs.precision), f"preferred_element_type={acc}"])
+    group = q_type.dims[1] // k_type.dims[1]
+    if group > 1:
+        k, v = f"jnp.repeat({k}, {group}, axis=1)", f"jnp.repeat({v}, {group}, axis=1)"
+    scores = f"lax.dot_general({q}, {k}, (((3,), (3,)), ((0, 1), (0, 1))), {how})"
+    scores = f"{scores} * {attrs.scale!r}"
+    for extra in bias:
+        scores = f"{scores} + {extra}.astype({acc})"
+    if attrs.causal:
+        grid = ints((q_type.shape[2], k_type.shape[2]))
+        row, column = (f"lax.broadcasted_iota(jnp.int32, {grid}, {d})" for d in (0, 1))
+        scores = f"jnp.where({row} >= {column}, {scores}, -jnp.inf)"
+    # Not `> -jnp.inf`: a NaN row must stay NaN.
+    weights = "jnp.where(lse[..., None] != -jnp.inf, jnp.exp(s - lse[..., None]), 0.0)"
+    weights = f"{weights}.astype({dtype_text(dtype)})"
+    out = f"lax.dot_general({weights}, {v}, (((3,), (2,)), ((0, 1), (0, 1))), {how})"
+    result = f"({out}.astype({dtype_text(dtype)}), lse.astype(jnp.float32))"
+    lse = "jax.nn.logsumexp(s, axis=-1)"
+    return f"(lambda s: (lambda lse: {result})({lse}))({scores})"
+
+
+SPECIAL: dict[str, Spelling] = {
+    "slice": _slice,
+    "pad": _pad,
+    "concat": _concat,
+    "rev": _rev,
+    "gather": _gather,
+    "scatter": _scatter,
+    "cumsum": _cumulative("lax.cumsum", _ADDS),
+    "cumprod": _cumulative("lax.cumprod", _ADDS),
+    "cummax": _cumulative("lax.cummax", _ORDERS),
+    "cummin": _cumulative("lax.cummin", _ORDERS),
+    "sort": _sort,
+    "conv": _conv,
+    "attention": _attention,
+}
+"""The rows of `expr.SPELL` with a spelling of their own."""
