@@ -179,10 +179,11 @@ def _segments(wiring: Wiring, ordered: list[tuple[int, _Node]]) -> tuple[Segment
         last = level
     reads = [tuple(dict.fromkeys(v for n in run for v in _reads(wiring, n))) for run in runs]
     segments: list[Segment] = []
+    names: dict[str, int] = {}
     results = {v for v in wiring.graph.outputs if isinstance(v, Var)}
     for r, run in enumerate(runs):
         later = results.union(*reads[r + 1 :])
-        regions = _regions(wiring, run, later)
+        regions = _regions(wiring, run, later, names)
         made = [v for region in regions for v in region.outputs]
         inside = set(made)
         segments.append(
@@ -195,7 +196,9 @@ def _segments(wiring: Wiring, ordered: list[tuple[int, _Node]]) -> tuple[Segment
     return tuple(segments)
 
 
-def _regions(wiring: Wiring, run: list[_Node], later: set[Var]) -> tuple[Region, ...]:
+def _regions(
+    wiring: Wiring, run: list[_Node], later: set[Var], names: dict[str, int]
+) -> tuple[Region, ...]:
     """The nodes of one run with their boundaries; neighbouring XLA nodes become one region."""
     merged: list[_Node] = []
     for node in run:
@@ -212,7 +215,7 @@ def _regions(wiring: Wiring, run: list[_Node], later: set[Var]) -> tuple[Region,
         reads = _reads(wiring, node)
         outputs = tuple(v for v in made if v in needed)
         needed.update(reads)
-        name = _name(node.tier, eqns)
+        name = _unique(_name(node.tier, eqns), names)
         regions.append(
             Region(name, node.tier, eqns, reads, outputs, node.factoring, node.reason, node.refused)
         )
@@ -222,6 +225,11 @@ def _regions(wiring: Wiring, run: list[_Node], later: set[Var]) -> tuple[Region,
 def _name(tier: Tier, eqns: tuple[Eqn, ...]) -> str:
     """A region's name: its operators, in order, without repetition."""
     return ("xla_" if tier is Tier.XLA else "") + _joined_ops(eqns)
+
+
+def _unique(name: str, names: dict[str, int]) -> str:
+    names[name] = names.get(name, 0) + 1
+    return name if names[name] == 1 else f"{name}.{names[name]}"
 
 
 def _joined_ops(eqns: tuple[Eqn, ...]) -> str:

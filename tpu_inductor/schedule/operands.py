@@ -131,7 +131,7 @@ def _matrix_order(
     for access, dims in factoring.accesses.items():
         if space not in _spaces_of(access, members, plan.dot):
             continue
-        stored = _stored_axes([f for dim in dims for f in dim], plan.axes)
+        stored = stored_axes([f for dim in dims for f in dim], plan.axes)
         names = tuple(a.name for a in stored or () if a.name in (free, "k"))
         nbytes = region.eqns[access.eqn].inputs[access.slot].type.nbytes
         if len(names) == 2 and (best is None or nbytes > best[0]):
@@ -139,7 +139,7 @@ def _matrix_order(
     return best[1] if best else None
 
 
-def _stored_axes(factors: Sequence[Factor], axes: Sequence[Axis]) -> list[Axis] | None:
+def stored_axes(factors: Sequence[Factor], axes: Sequence[Axis]) -> list[Axis] | None:
     """The axes along which a value with these factors is stored; None if one is interrupted."""
     found: list[Axis] = []
     rest = list(factors)
@@ -167,7 +167,7 @@ def _operand(
     space: Space,
     access: Access | None,
 ) -> Operand | None:
-    stored = _stored_axes([f for dim in dims for f in dim], axes)
+    stored = stored_axes([f for dim in dims for f in dim], axes)
     if stored is None:
         return None
     names = [a.name for a in stored]

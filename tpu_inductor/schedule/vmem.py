@@ -73,7 +73,9 @@ def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[i
 
 
 def limit_for(estimate: int, target: TpuTarget) -> int:
-    """The limit to hand to the compiler: the estimate with room for its own spills."""
+    """The limit to hand to the compiler: the estimate with room for its own spills; 0 for none."""
+    if not target.is_tpu:
+        return 0
     roomy = max(2 * estimate, 32 << 20)
     return min(roomy, target.vmem_limit_bytes + (target.vmem_bytes - target.vmem_limit_bytes) // 2)
 

@@ -1,0 +1,185 @@
+"""Prints the equations of one phase of a kernel.
+
+    mul: f32[1024,256] = mul(x, broadcast)   -->   mul = x * scale  # aten.mul
+
+The phase is the kernel's straight-line code, or the function under `pl.when` that follows the last
+accumulation. Values are found by (space, variable); operands are loaded where they are first used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from tpu_inductor.codegen.expr import spell
+from tpu_inductor.codegen.expr_literal import dtype_text, literal
+from tpu_inductor.codegen.held import Held, LocalNames
+from tpu_inductor.codegen.reduction_text import block_reduction, identity_text
+from tpu_inductor.errors import InvalidIR
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn, Lit, Var
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
+from tpu_inductor.regions.factors import Access, Factor
+from tpu_inductor.schedule.operands import stored_axes
+from tpu_inductor.schedule.types import Axis, Operand, Role, Space, TileSchedule
+
+
+@dataclass(slots=True)
+class Body:
+    """The lines of one phase. `refs` names the reference of every operand, `pids` grid indices."""
+
+    schedule: TileSchedule
+    names: LocalNames
+    refs: dict[Operand, str]
+    pids: dict[str, str]
+    lines: list[str] = field(default_factory=list[str])
+    values: dict[tuple[Space, Var], Held] = field(default_factory=dict[tuple[Space, Var], Held])
+    loaded: dict[Operand, Held] = field(default_factory=dict[Operand, Held])
+
+    def run(self, members: Iterable[int], space: Space) -> None:
+        """Prints the equations `members`, in order."""
+        for index in members:
+            eqn = self.schedule.eqns[index]
+            if (space, eqn.outputs[0]) not in self.values:
+                self.values[space, eqn.out] = self._equation(index, eqn, space)
+
+    def operand(self, index: int, slot: int, space: Space) -> Held:
+        """Operand `slot` of equation `index`, loaded if it comes from outside."""
+        value = self.schedule.eqns[index].inputs[slot]
+        if isinstance(value, Lit):
+            return Held(literal(value), frozenset(), value)
+        held = self.values.get((space, value))
+        return self._load(Access(index, slot), space) if held is None else held
+
+    # -- one equation ---------------------------------------------------------
+    def _equation(self, index: int, eqn: Eqn, space: Space) -> Held:
+        kind = PRIMS[eqn.prim].kind
+        if kind is Kind.VIEW:
+            return self.operand(index, 0, space)
+        if eqn.prim == "full":
+            lit = Lit(cast(A.Full, eqn.attrs).value, eqn.out.type.dtype)
+            return Held(literal(lit), frozenset(), lit)
+        if eqn.prim == "iota":
+            return self._iota(eqn, space)
+        if kind is Kind.REDUCE:
+            return self._reduce(index, eqn, space)
+        return self._pointwise(index, eqn, space)
+
+    def _pointwise(self, index: int, eqn: Eqn, space: Space) -> Held:
+        held = [self.operand(index, slot, space) for slot in range(len(eqn.inputs))]
+        inputs = tuple(h.lit or v for h, v in zip(held, eqn.inputs, strict=True))
+        text = spell(replace(eqn, inputs=inputs), [h.text for h in held])
+        axes = frozenset[str]().union(*(h.axes for h in held))
+        return self.define(eqn, text, axes)
+
+    def _iota(self, eqn: Eqn, space: Space) -> Held:
+        attrs, factoring = cast(A.Iota, eqn.attrs), self.schedule.region.factoring
+        assert factoring is not None
+        along = stored_axes(factoring.values[eqn.out][attrs.dim], self.schedule.axes)
+        if along is None:
+            raise InvalidIR(f"the axes of {eqn} interleave with those of the kernel")
+        text = ""
+        for axis in along:
+            index = self.index_text(axis, space)
+            text = f"({text}) * {axis.size} + {index}" if text else index
+        dtype = eqn.out.type.dtype
+        if dtype is not DType.I32:
+            text = f"({text}).astype({dtype_text(dtype)})"
+        return self.define(eqn, text or "jnp.int32(0)", frozenset(a.name for a in along))
+
+    def index_text(self, axis: Axis, space: Space) -> str:
+        """The position of each element along `axis`: an array of extent 1 along the others."""
+        parts: list[str] = []
+        seen = self.seen_axes(space)
+        if not axis.is_squeezed:
+            shape = tuple(axis.tile if a == axis else 1 for a in seen)
+            dim = seen.index(axis)
+            parts.append(f"lax.broadcasted_iota(jnp.int32, {shape}, {dim})")
+        if axis.name in self.pids:
+            pid = self.pids[axis.name]
+            parts.append(pid if axis.tile == 1 else f"{pid} * {axis.tile}")
+        return " + ".join(parts)
+
+    def _reduce(self, index: int, eqn: Eqn, space: Space) -> Held:
+        axes = tuple(a for a in self.seen_axes(space) if a.is_reduced)
+        operand = self.spread(self.operand(index, 0, space), axes, eqn.inputs[0], space)
+        text = self.partial_reduction(eqn, operand, axes, space)
+        if eqn.out.type.dtype is DType.BOOL:
+            text = f"{text} != 0"
+        return self.define(eqn, text, operand.axes - {a.name for a in axes})
+
+    def partial_reduction(
+        self, eqn: Eqn, operand: Held, axes: tuple[Axis, ...], space: Space
+    ) -> str:
+        """The reduction of this block, without what lies beyond the end of an axis."""
+        seen = self.seen_axes(space)
+        dims = tuple(i for i, a in enumerate(seen) if a in axes)
+        dtype = eqn.inputs[0].type.dtype
+        text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
+        if eqn.prim in ("argmax", "argmin"):
+            return self._arg_reduction(eqn, operand.text, axes, space)
+        return block_reduction(eqn.prim, dtype, text, dims)
+
+    def _arg_reduction(self, eqn: Eqn, x: str, axes: tuple[Axis, ...], space: Space) -> str:
+        """The first place of a NaN, else of the extreme value, by two reductions."""
+        function = {"argmax": "jnp.max", "argmin": "jnp.min"}[eqn.prim]
+        (axis,) = axes
+        dim = self.seen_axes(space).index(axis)
+        best = f"{function}({x}, axis={dim}, keepdims=True)"
+        found = f"({x} == {best}) | ({x} != {x})"
+        place = f"jnp.where({found}, {self.index_text(axis, space)}, {axis.size})"
+        return f"jnp.min({place}, axis={dim}, keepdims=True)"
+
+    # -- helpers ----------------------------------------------------------------
+    def masked(self, text: str, axes: Iterable[Axis], fill: str, space: Space) -> str:
+        """`text` with `fill` beyond the end of every axis whose last block is partial."""
+        for axis in axes:
+            if axis.has_tail and axis.role is Role.ARBITRARY:
+                text = f"jnp.where({self.index_text(axis, space)} < {axis.size}, {text}, {fill})"
+        return text
+
+    def spread(self, held: Held, axes: Iterable[Axis], value: object, space: Space) -> Held:
+        """`held` as an array that has full extent along `axes`."""
+        wanted = held.axes | {a.name for a in axes}
+        if wanted == held.axes and held.lit is None:
+            return held
+        shape = tuple(a.tile if a.name in wanted else 1 for a in self.seen_axes(space))
+        if held.lit is not None:
+            text = f"jnp.full({shape}, {held.text}, {dtype_text(held.lit.dtype)})"
+            return Held(text, wanted)
+        return Held(f"jnp.broadcast_to({held.text}, {shape})", wanted)
+
+    def define(self, eqn: Eqn, text: str, axes: frozenset[str]) -> Held:
+        """Prints `name = text` and returns the name."""
+        name = self.names.fresh(eqn.out)
+        origin = f"  # {eqn.origin.op}" if eqn.origin.node else ""
+        self.lines.append(f"{name} = {text}{origin}")
+        return Held(name, axes)
+
+    def seen_axes(self, space: Space) -> tuple[Axis, ...]:
+        """The dimensions of arrays of `space` in the body, in order."""
+        if space is Space.MAIN:
+            has_dot = any(a.name == "k" and a.factors for a in self.schedule.axes)
+            axes = [a for a in self.schedule.axes if not (has_dot and a.name == "k")]
+        else:
+            operand = next(o for o in self.schedule.inputs if o.space is space)
+            axes = [self.schedule.axis(p.axis) for p in operand.places]
+        return tuple(a for a in axes if not a.is_squeezed)
+
+    def _load(self, access: Access, space: Space) -> Held:
+        operand = next(
+            o for o in self.schedule.inputs if o.space is space and access in o.accesses
+        )
+        if operand not in self.loaded:
+            name = self.names.fresh(operand.var)
+            self.lines.append(f"{name} = {self.refs[operand]}[...]")
+            present = frozenset(p.axis for p in operand.places if p.is_present)
+            self.loaded[operand] = Held(name, present)
+        return self.loaded[operand]
+
+
+def factors_of(schedule: TileSchedule, var: Var) -> frozenset[Factor]:
+    """The factors along which a value of the region varies."""
+    factoring = schedule.region.factoring
+    assert factoring is not None
+    return frozenset(f for dim in factoring.values[var] for f in dim)

@@ -1,0 +1,43 @@
+"""Values inside a kernel body: their text, and along which axes they extend.
+
+Within one space every array has one dimension per axis that the body sees, of extent 1 where the value
+does not vary. So broadcasts, reshapes and transposes of the graph print nothing.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from tpu_inductor.codegen.names import Names
+from tpu_inductor.graph.core import Lit, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A name in the kernel body, or a literal; `axes` are those along which it varies."""
+
+    text: str
+    axes: frozenset[str]
+    lit: Lit | None = None
+
+
+@dataclass(slots=True)
+class LocalNames:
+    """Names for one kernel, without the numbers that tell apart the values of a whole graph.
+
+    Equal kernels of different layers thereby have equal text.
+    """
+
+    names: Names = field(default_factory=Names)
+    used: set[str] = field(default_factory=set[str])
+
+    def fresh(self, var: Var) -> str:
+        return self.unique(re.sub(r"(_\d+)+$", "", var.name))
+
+    def unique(self, base: str) -> str:
+        base = self.names.identifier(base)
+        name, count = base, 1
+        while name in self.used:
+            count += 1
+            name = f"{base}_{count}"
+        self.used.add(name)
+        return name

@@ -1,0 +1,188 @@
+"""Prints the body of a kernel: every block, the accumulation, and the epilogue.
+
+    acc_ref[...] += lax.dot_general(x, w, ...)
+    @pl.when(k == steps - 1)
+    def _():
+        out_ref[...] = acc_ref[...] + bias_ref[...]
+"""
+
+from dataclasses import dataclass
+from typing import cast
+
+from tpu_inductor.codegen.body import Body, factors_of
+from tpu_inductor.codegen.expr_literal import dtype_text
+from tpu_inductor.codegen.held import Held, LocalNames
+from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn, Var
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.types import Accumulator, Operand, Role, Space, TileSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBody:
+    """The parameters of a kernel function, in the order of `pallas_call`, and its lines."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    scratch: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def print_body(schedule: TileSchedule) -> KernelBody:
+    """The kernel function's parameters and lines."""
+    names = LocalNames()
+    refs = {o: names.unique(f"{_base(names, o.var)}_ref") for o in schedule.inputs}
+    outs = {o: names.unique(f"{_base(names, o.var)}_ref") for o in schedule.outputs}
+    accs = {a: names.unique("acc_ref") for a in schedule.accumulators}
+    pids = {axis: names.unique(f"{axis}_id") for axis in schedule.grid}
+    body = Body(schedule, names, refs, pids)
+    _print_steps(body, accs)
+    _store(body, outs, late=False)
+    lines = list(body.lines)
+    if accs:
+        lines = [*_initialise(schedule, accs, pids), *lines, *_epilogue(body, accs, outs)]
+    used = "\n".join(lines)
+    heads = [
+        f"{name} = pl.program_id({i})"
+        for i, name in enumerate(pids.values())
+        if name in used
+    ]
+    return KernelBody(
+        tuple(refs.values()), tuple(outs.values()), tuple(accs.values()), (*heads, *lines)
+    )
+
+
+def _base(names: LocalNames, var: Var) -> str:
+    """The name that values of `var` start from, without using it up."""
+    return LocalNames().fresh(var)
+
+
+def _print_steps(body: Body, accs: dict[Accumulator, str]) -> None:
+    """What every block computes: values, or its part of each accumulator."""
+    schedule = body.schedule
+    gathered = {a.eqn: ref for a, ref in accs.items()}
+    for index in schedule.steps:
+        eqn = schedule.eqns[index]
+        if PRIMS[eqn.prim].kind is Kind.DOT:
+            text, axes = _dot_text(body, index)
+            if index in gathered:
+                body.lines.append(f"{gathered[index]}[...] += {text}")
+            else:
+                body.values[Space.MAIN, eqn.out] = body.define(eqn, text, axes)
+        elif index in gathered:
+            body.lines.append(_gather_text(body, index, gathered[index]))
+        else:
+            body.run((index,), Space.MAIN)
+
+
+def _gather_text(body: Body, index: int, ref: str) -> str:
+    eqn = body.schedule.eqns[index]
+    axes = tuple(a for a in body.seen_axes(Space.MAIN) if a.is_reduced)
+    operand = body.operand(index, 0, Space.MAIN)
+    every = body.seen_axes(Space.MAIN)
+    operand = body.spread(operand, every, eqn.inputs[0], Space.MAIN)
+    part = body.partial_reduction(eqn, operand, axes, Space.MAIN)
+    combine = reduction_text(eqn.prim, eqn.inputs[0].type.dtype).combine
+    return f"{ref}[...] = {combine.format(f'{ref}[...]', part)}"
+
+
+def _dot_text(body: Body, index: int) -> tuple[str, frozenset[str]]:
+    """The product of this block's matrices, and the axes of the result."""
+    eqn, schedule = body.schedule.eqns[index], body.schedule
+    attrs = cast(A.Dot, eqn.attrs)
+    sides: list[tuple[str, list[str]]] = []
+    for slot, space in enumerate((Space.LHS, Space.RHS)):
+        body.run(schedule.members[space], space)
+        held = body.operand(index, slot, space)
+        k = schedule.axis("k")
+        text = body.masked(held.text, (k,), "0", space)
+        seen = [a.name for a in body.seen_axes(space)]
+        absent = tuple(i for i, name in enumerate(seen) if name not in held.axes)
+        present = [name for name in seen if name in held.axes]
+        sides.append((f"lax.squeeze({text}, {absent})" if absent else text, present))
+    (lhs, left), (rhs, right) = sides
+    batch = [name for name in left if name in right and name != "k"]
+    numbers = (
+        f"((({left.index('k')},), ({right.index('k')},)), "
+        f"({_indices(left, batch)}, {_indices(right, batch)}))"
+    )
+    precise = ""
+    if eqn.inputs[0].type.dtype is DType.F32:
+        precise = f", precision=lax.Precision.{attrs.precision.upper()}"
+    text = f"lax.dot_general({lhs}, {rhs}, {numbers}{precise}, preferred_element_type=jnp.float32)"
+    return text, frozenset((*left, *right)) - {"k"}
+
+
+def _indices(order: list[str], names: list[str]) -> tuple[int, ...]:
+    return tuple(order.index(n) for n in names)
+
+
+def _initialise(
+    schedule: TileSchedule, accs: dict[Accumulator, str], pids: dict[str, str]
+) -> list[str]:
+    lines = [f"@pl.when({_all_at(schedule, pids, last=False)})", "def _initialise():"]
+    for acc, ref in accs.items():
+        eqn = schedule.eqns[acc.eqn]
+        identity = identity_text(eqn.prim, _operand_type(eqn))
+        lines.append(f"    {ref}[...] = jnp.full({acc.shape}, {identity}, {dtype_text(acc.dtype)})")
+    return [*lines, ""]
+
+
+def _operand_type(eqn: Eqn) -> DType:
+    return DType.F32 if PRIMS[eqn.prim].kind is Kind.DOT else eqn.inputs[0].type.dtype
+
+
+def _all_at(schedule: TileSchedule, pids: dict[str, str], *, last: bool) -> str:
+    """The condition that every arbitrary axis is at its first or last step."""
+    axes = [schedule.axis(n) for n in schedule.grid]
+    tests = [
+        f"({pids[a.name]} == {a.steps - 1 if last else 0})"
+        for a in axes
+        if a.role is Role.ARBITRARY
+    ]
+    return " & ".join(tests) if len(tests) > 1 else tests[0][1:-1]
+
+
+def _epilogue(body: Body, accs: dict[Accumulator, str], outs: dict[Operand, str]) -> list[str]:
+    """The equations that follow the last accumulation, and their results."""
+    schedule = body.schedule
+    late = Body(schedule, body.names, body.refs, body.pids)
+    for acc, ref in accs.items():
+        eqn = schedule.eqns[acc.eqn]
+        text = f"{ref}[...]"
+        if eqn.out.type.dtype is DType.BOOL:
+            text = f"{text} != 0"
+        axes = frozenset(
+            a.name
+            for a in schedule.axes
+            if not a.factors or not factors_of(schedule, eqn.out).isdisjoint(a.factors)
+        )
+        late.values[Space.MAIN, eqn.out] = late.define(eqn, text, axes)
+    late.run(schedule.epilogue, Space.MAIN)
+    _store(late, outs, late=True)
+    condition = _all_at(schedule, body.pids, last=True)
+    return ["", f"@pl.when({condition})", "def _finish():", *(f"    {x}" for x in late.lines)]
+
+
+def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
+    """Writes the results of one phase, at their full extent."""
+    schedule = body.schedule
+    for operand, ref in outs.items():
+        held = body.values.get((Space.MAIN, operand.var))
+        if held is None or (not late and _is_late(schedule, operand)):
+            continue
+        axes = [schedule.axis(p.axis) for p in operand.places if p.is_present]
+        full: Held = body.spread(
+            held, [a for a in axes if not a.is_squeezed], operand.var, Space.MAIN
+        )
+        body.lines.append(f"{ref}[...] = {full.text}")
+
+
+def _is_late(schedule: TileSchedule, operand: Operand) -> bool:
+    """Whether a result follows the accumulation: it lacks the arbitrary axes."""
+    arbitrary = {a.name for a in schedule.axes if a.role is Role.ARBITRARY}
+    return bool(arbitrary) and not any(
+        p.is_present and p.axis in arbitrary for p in operand.places
+    )

@@ -1,0 +1,123 @@
+"""The compiler, stage by stage: from an FX graph to a callable.
+
+    FX graph -> Graph -> Partition -> Scheduled -> Programs -> CompiledGraph
+
+Every stage is a pure function between frozen values. Dumping happens between stages, never inside.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch.fx import GraphModule
+
+from tpu_inductor.codegen.program import Program, print_program
+from tpu_inductor.errors import Reject, Unsupported
+from tpu_inductor.front.import_fx import Imported, import_fx
+from tpu_inductor.front.symbols import Sizes
+from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.simplify import simplify
+from tpu_inductor.graph.verify import verify
+from tpu_inductor.options import Options
+from tpu_inductor.regions.partition import partition_regions
+from tpu_inductor.regions.region import Tier
+from tpu_inductor.regions.verify import verify_partition
+from tpu_inductor.runtime.adapters.cpu import CpuAdapter
+from tpu_inductor.runtime.compiled import CompiledGraph, Plan
+from tpu_inductor.schedule.assign import Scheduled, assign_schedules
+from tpu_inductor.schedule.verify import verify_schedules
+from tpu_inductor.target import TpuTarget, target
+
+Observer = Callable[[str, object], None]
+"""Called with the name of a stage and its result, whose `str` is the dump."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What is known of a graph before it meets the runtime."""
+
+    scheduled: Scheduled
+    plan: Plan
+
+
+def lower_graph(
+    gm: GraphModule, name: str, sizes: Sizes, options: Options, observe: Observer
+) -> Lowered | Reject:
+    """All stages before the runtime. Rejects a graph that is not one of plain tensors."""
+    chip = target(options.target or "cpu")
+    imported = import_fx(gm, name, sizes)
+    if isinstance(imported, Reject):
+        return imported
+    observe("graph", imported.graph)
+    graph = simplify(imported.graph)
+    verify(graph)
+    observe("simplified", graph)
+    partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)
+    verify_partition(partition)
+    observe("regions", partition)
+    scheduled = assign_schedules(partition, chip)
+    verify_schedules(scheduled, chip)
+    observe("schedule", scheduled)
+    if options.strict:
+        refuse_eager(scheduled)
+    steps = print_steps(name, scheduled, chip)
+    plan = Plan(name, graph, imported.signature, imported.constants, steps, _interpret(options))
+    return Lowered(scheduled, plan)
+
+
+def compile_graph(
+    gm: GraphModule, name: str, sizes: Sizes, options: Options, observe: Observer
+) -> CompiledGraph | Reject:
+    """A callable for one concrete graph. Raises Unsupported in strict mode for an eager call."""
+    lowered = lower_graph(gm, name, sizes, options, observe)
+    if isinstance(lowered, Reject):
+        return lowered
+    observe("steps", lowered.plan)
+    count_work(lowered.scheduled)
+    return CompiledGraph(lowered.plan, CpuAdapter())
+
+
+def print_steps(name: str, scheduled: Scheduled, chip: TpuTarget) -> tuple[Program | Eqn, ...]:
+    """Programs and eager calls, in the order in which they run."""
+    steps: list[Program | Eqn] = []
+    for segment in scheduled.partition.segments:
+        if segment.is_eager:
+            steps += [eqn for region in segment.regions for eqn in region.eqns]
+        else:
+            part = f"{name}_{len(steps)}" if len(scheduled.partition.segments) > 1 else name
+            steps.append(print_program(part, chip.name, segment, scheduled.schedules))
+    return tuple(steps)
+
+
+def refuse_eager(scheduled: Scheduled) -> None:
+    """Raises Unsupported for the first call that would run eagerly."""
+    for region in scheduled.partition.regions:
+        if region.tier is Tier.EAGER:
+            origin = region.eqns[0].origin
+            raise Unsupported(
+                f"{region.reason} - {origin.place}; strict mode refuses to run it eagerly. "
+                "To add a lowering: CONTRIBUTING.md#lowering"
+            )
+
+
+def work_of(scheduled: Scheduled) -> dict[str, int]:
+    """How much runs where: programs, kernels, primitives in XLA and ATen calls in torch."""
+    regions = scheduled.partition.regions
+    xla = {id(e) for r in regions if r.tier is Tier.XLA for e in r.eqns}
+    return {
+        "programs": sum(not s.is_eager for s in scheduled.partition.segments),
+        "kernels": sum(r.tier is Tier.PALLAS for r in regions),
+        "xla_ops": len(xla),
+        "eager_ops": sum(r.tier is Tier.EAGER for r in regions),
+    }
+
+
+def count_work(scheduled: Scheduled) -> None:
+    """Adds the work of one graph to torch's own counters, under "tpu_tile"."""
+    for key, n in work_of(scheduled).items():
+        torch._dynamo.utils.counters["tpu_tile"][key] += n
+
+
+def _interpret(options: Options) -> bool | str:
+    is_cpu = options.target in (None, "cpu")
+    return True if is_cpu else options.interpret

@@ -1,0 +1,56 @@
+"""Checks a schedule against the laws of Pallas on a TPU. A violation is a bug of ours: InvalidIR."""
+
+from tpu_inductor.errors import InvalidIR
+from tpu_inductor.schedule.assign import Scheduled
+from tpu_inductor.schedule.types import Operand, Role, TileSchedule
+from tpu_inductor.target import TpuTarget
+
+
+def verify_schedules(scheduled: Scheduled, target: TpuTarget) -> None:
+    """Raises InvalidIR if a schedule breaks a law of its target."""
+    for schedule in scheduled.schedules.values():
+        _verify_axes(schedule)
+        for operand in (*schedule.inputs, *schedule.outputs):
+            _verify_block(schedule, operand, target)
+        for operand in schedule.outputs:
+            _verify_written_once(schedule, operand)
+        if schedule.vmem_bytes > target.vmem_limit_bytes:
+            raise InvalidIR(f"{schedule.region.name} exceeds the VMEM of {target.name}")
+
+
+def _verify_axes(schedule: TileSchedule) -> None:
+    for axis in schedule.axes:
+        in_grid = axis.name in schedule.grid
+        if in_grid != (axis.role is not Role.WHOLE):
+            raise InvalidIR(f"axis {axis} of {schedule.region.name}: role against grid")
+        if axis.role is Role.WHOLE and axis.tile != axis.size:
+            raise InvalidIR(f"axis {axis} of {schedule.region.name} is not whole")
+        if axis.role is Role.ARBITRARY and not axis.is_reduced:
+            raise InvalidIR(f"axis {axis} of {schedule.region.name} accumulates nothing")
+    roles = [schedule.axis(n).role for n in schedule.grid]
+    if roles != sorted(roles, key=lambda r: r is Role.ARBITRARY):
+        raise InvalidIR(f"{schedule.region.name}: a parallel axis inside an accumulation")
+
+
+def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:
+    """The last two dimensions of a block: multiples of (sublanes, lanes), or the whole extent."""
+    if not target.is_tpu:
+        return
+    block, array = schedule.block(operand), schedule.array(operand)
+    sublanes = target.sublanes(operand.var.type.dtype)
+    for extent, full, multiple in zip(
+        block[-2:], array[-2:], (sublanes, target.lanes), strict=True
+    ):
+        if extent is None or (extent != full and extent % multiple):
+            raise InvalidIR(
+                f"{schedule.region.name}: block {block} of {operand.var} {operand.var.type} is not "
+                f"made of ({sublanes}, {target.lanes}) tiles"
+            )
+
+
+def _verify_written_once(schedule: TileSchedule, operand: Operand) -> None:
+    """A result that lacks a parallel grid axis would be written by every step of it."""
+    present = {p.axis for p in operand.places if p.is_present}
+    for name in schedule.grid:
+        if schedule.axis(name).role is Role.PARALLEL and name not in present:
+            raise InvalidIR(f"{schedule.region.name}: {operand.var} is written again along {name}")
