@@ -96,7 +96,7 @@ def _gather(attrs: A.Gather, x: Tensor, *indices: Tensor) -> Tensor:
     fill = torch.tensor(_out_of_bounds(x.dtype), dtype=x.dtype)
     if table.shape[0] == 0:
         return fill.expand(*row.shape, *table.shape[1:])
-    valid = valid.reshape(*valid.shape, *[1] * (table.ndim - 1))
+    valid = valid.reshape((*valid.shape, *[1] * (table.ndim - 1)))
     return torch.where(valid, table[row], fill)
 
 

@@ -60,7 +60,9 @@ def _sizes(b: Builder, extent: int, count: int, dim: int, dtype: DType, rank: in
 
 def _adaptive(b: Builder, x: Value, spatial: int) -> Value | Reject:
     out, rank = b.out[0], x.type.rank
-    if out.size == 0 or x.type.size == 0:
+    if out.size == 0:
+        return b.full(out.shape, out.dtype, 0)
+    if x.type.size == 0:
         return _NOTHING
     dims = range(rank - spatial, rank)
     pairs = [(d, x.type.dims[d], out.dims[d]) for d in dims]
@@ -99,7 +101,7 @@ def _adaptive_backward(b: Builder, grad: Value, spatial: int) -> Value | Reject:
     """Each element of `grad`, divided by its window's size, added to all of that window."""
     out, rank = b.out[0], b.out[0].rank
     if out.size == 0 or grad.type.size == 0:
-        return _NOTHING
+        return b.full(out.shape, out.dtype, 0)
     wide = accumulator(out.dtype)
     total = b.convert(grad, wide)
     for dim in range(rank - spatial, rank):

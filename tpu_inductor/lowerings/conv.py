@@ -82,9 +82,7 @@ def _spread_conv(
         edges.append((low, high))
     ones = (1,) * len(edges)
     turned = _turned(b, weight, groups)
-    return _conv(
-        b, x, turned, edges, strides=ones, dilation=dilation, groups=groups, spread=stride
-    )
+    return _conv(b, x, turned, edges, strides=ones, dilation=dilation, groups=groups, spread=stride)
 
 
 @lowering(aten.convolution.default)
@@ -124,9 +122,7 @@ def convolution(
         )
     else:
         edges = [(p, p) for p in pads]
-        result = _conv(
-            b, input, weight, edges, strides=strides, dilation=dilations, groups=groups
-        )
+        result = _conv(b, input, weight, edges, strides=strides, dilation=dilations, groups=groups)
     return result if bias is None else _add_bias(b, result, bias)
 
 
@@ -201,6 +197,9 @@ def convolution_backward(
         grad_input = _conv(
             b, grad_output, weight, edges, strides=strides, dilation=dilations, groups=groups
         )
+        # A wide output padding lets one more window fit than the input has elements.
+        for dim in range(2, rank + 2):
+            grad_input = b.slice(grad_input, dim, 0, input.type.dims[dim])
     elif output_mask[0]:
         grad_input = _spread_conv(b, grad_output, weight, input.type.dims[2:], **shared)
     if output_mask[1]:
@@ -223,8 +222,10 @@ def im2col(
 ) -> Value | Reject:
     """(n, c, h, w) --> (n, c * window, places), or the same without n."""
     out, rank = b.out[0], x.type.rank
-    if out.size == 0 or kernel_size[0] * kernel_size[1] > MOST_WINDOW_PLACES:
-        return Reject("windows of no elements, or of very many")
+    if out.size == 0:
+        return b.full(out.shape, out.dtype, 0)
+    if kernel_size[0] * kernel_size[1] > MOST_WINDOW_PLACES:
+        return Reject(f"windows of more than {MOST_WINDOW_PLACES} elements")
     edges = (*(0,) * (rank - 2), *padding)
     padded = A.Pad(edges, edges, (0,) * rank)
     x = b.one("pad", b.tensor(x), b.lit(0, x.type.dtype), attrs=padded)

@@ -1,4 +1,6 @@
-"""Lowerings of the gradient of `embedding`, and of embedding bags: sums, means and maxima of rows."""
+"""Lowerings of the gradient of `embedding`, and of embedding bags: sums, means, maxima of rows."""
+
+from dataclasses import dataclass
 
 import torch
 
@@ -60,7 +62,17 @@ def _bag_of(b: Builder, offsets: Value, count: int) -> Var:
     return b.op("sub", upto, b.lit(1, DType.I64))
 
 
-@lowering(aten._embedding_bag_forward_only.default, aten._embedding_bag.default)
+@dataclass(frozen=True, slots=True)
+class Bags:
+    """How rows are combined. `sized`: torch gives the bags' sizes though a sum needs none."""
+
+    count: int
+    mode: int
+    padding: int
+    sized: bool
+
+
+@lowering(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
 def embedding_bag(
     b: Builder,
     weight: Value,
@@ -74,55 +86,74 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> tuple[Value, ...] | Reject:
     """weight (n, d), indices (k,), offsets (bags,) --> (bags, d) and torch's three side results."""
-    out, count = b.out[0], indices.type.size
-    if count == 0 or out.size == 0:
+    count, bags = indices.type.size, b.out[0].dims[0]
+    if count == 0 or b.out[0].size == 0:
         return Reject("embedding bags without elements")
-    bags = out.dims[0]
+    if b.out[1].size not in (0, count) or b.out[2].size != bags:
+        return Reject("an embedding bag with another number of offsets than bags")
     places = b.tensor(b.convert(indices, DType.I64))
     bag = _bag_of(b, b.convert(offsets, DType.I64), count)
+    kept = bag
     if padding_idx >= 0:
         hit = b.op("eq", places, b.lit(padding_idx, DType.I64))
         kept = b.op("select", hit, b.lit(bags, DType.I64), bag)
+    rows = _Rows(b.one("gather", b.tensor(weight), places, attrs=A.Gather((0,))), places, kept)
+    offset2bag = bag if b.out[1].size else b.full((0,), DType.I64, 0)
+    if mode == SUM:
+        nothing = b.full((bags,), DType.I64, 0)
+        results = (_total(b, rows, per_sample_weights), offset2bag, nothing, nothing)
+    elif mode == MEAN:
+        sizes = _sizes(b, kept, bags)
+        divisor = b.op("max", sizes, b.lit(1, DType.I64))
+        total = _total(b, rows, None)
+        mean = b.op("div", total, b.expand_dims(b.convert(divisor, total.type.dtype), (1,)))
+        results = (mean, offset2bag, sizes, sizes)
     else:
-        kept = bag
-    ones = b.full((count,), DType.I64, 1)
-    sizes = write(b, b.full((bags,), DType.I64, 0), ones, (0,), (kept,), "add")
-    rows = b.one("gather", b.tensor(weight), places, attrs=A.Gather((0,)))
-    result = _combine(b, rows, kept, sizes, mode, per_sample_weights)
-    sides = _side_results(b, bag, sizes, mode)
-    return sides if isinstance(sides, Reject) else (result, *sides)
+        values, where = _maxima(b, rows)
+        results = (values, offset2bag, _sizes(b, kept, bags), where)
+    return tuple(b.convert(v, t.dtype) for v, t in zip(results, b.out, strict=True))
 
 
-def _combine(
-    b: Builder, rows: Var, bag: Var, sizes: Var, mode: int, scale: Value | None
-) -> Value:
-    out = b.out[0]
-    wide = accumulator(out.dtype)
-    values = b.convert(rows, wide)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows (k, d), where in the weight they come from, and their bags; one past the last drops."""
+
+    values: Var
+    places: Var
+    bag: Var
+
+
+def _sizes(b: Builder, bag: Var, bags: int) -> Var:
+    ones = b.full(bag.type.shape, DType.I64, 1)
+    return write(b, b.full((bags,), DType.I64, 0), ones, (0,), (bag,), "add")
+
+
+def _total(b: Builder, rows: _Rows, scale: Value | None) -> Var:
+    """The sums of the rows of each bag, in the type that accumulates."""
+    wide = accumulator(rows.values.type.dtype)
+    values = b.convert(rows.values, wide)
     if scale is not None:
         values = b.op("mul", values, b.expand_dims(b.convert(scale, wide), (1,)))
-    start = b.full(out.shape, wide, lowest(wide) if mode == MAX else 0)
-    total = write(b, start, values, (0,), (bag,), "max" if mode == MAX else "add")
-    if mode == SUM:
-        return b.convert(total, out.dtype)
-    sizes = b.expand_dims(sizes, (1,))
-    if mode == MEAN:
-        divisor = b.convert(b.op("max", sizes, b.lit(1, DType.I64)), wide)
-        return b.convert(b.op("div", total, divisor), out.dtype)
-    empty = b.op("eq", sizes, b.lit(0, DType.I64))
-    return b.convert(b.op("select", empty, b.lit(0, wide), total), out.dtype)
+    return write(b, b.full(b.out[0].shape, wide, 0), values, (0,), (rows.bag,), "add")
 
 
-def _side_results(b: Builder, bag: Var, sizes: Var, mode: int) -> tuple[Value, ...] | Reject:
-    """Which bag each index is in, the bags' sizes, and the maxima's rows, where torch gives them."""
-    offset2bag, bag_size, max_indices = b.out[1:]
-    if mode == MAX and max_indices.size:
-        return Reject("the rows that the maxima of an embedding bag come from")
-    if offset2bag.size not in (0, bag.type.size) or bag_size.size not in (0, sizes.type.size):
-        return Reject("an embedding bag with another number of offsets than bags")
-    first = bag if offset2bag.size else b.full(offset2bag.shape, DType.I64, 0)
-    second = sizes if bag_size.size else b.full(bag_size.shape, DType.I64, 0)
-    third = sizes if max_indices.size else b.full(max_indices.shape, DType.I64, 0)
-    results = (first, second, third)
-    pairs = zip(results, b.out[1:], strict=True)
-    return tuple(b.reshape(b.convert(v, t.dtype), t.shape) for v, t in pairs)
+def _maxima(b: Builder, rows: _Rows) -> tuple[Value, Value]:
+    """The maxima of each bag and their rows; NaN counts where it comes first alone, as in torch."""
+    out, dtype, wide = b.out[0], rows.values.type.dtype, DType.I64
+    (count,), bags = rows.bag.type.dims, out.dims[0]
+    place, past = b.iota((count,), wide, 0), b.lit(count, wide)
+    first = write(b, b.full((bags,), wide, count), place, (0,), (rows.bag,), "min")
+    is_first = b.op("eq", b.one("gather", first, rows.bag, attrs=A.Gather((0,))), place)
+    is_first, nan = b.expand_dims(is_first, (1,)), b.op("is_nan", rows.values)
+    ignored = b.op("and", nan, b.op("not", is_first))
+    values = b.op("select", ignored, b.lit(lowest(dtype), dtype), rows.values)
+    best = write(b, b.full(out.shape, dtype, lowest(dtype)), values, (0,), (rows.bag,), "max")
+    hit = b.op("eq", values, b.one("gather", best, rows.bag, attrs=A.Gather((0,))))
+    hit = b.op("or", hit, b.op("is_nan", values))
+    met = b.op("select", hit, b.expand_dims(place, (1,)), past)
+    at = write(b, b.full(out.shape, wide, count), met, (0,), (rows.bag,), "min")
+    at = b.op("min", at, b.lit(count - 1, wide))
+    source = b.one("gather", rows.places, at, attrs=A.Gather((0,)))
+    empty = b.expand_dims(b.op("eq", first, past), (1,))
+    values = b.op("select", empty, b.lit(0, dtype), best)
+    return values, b.op("select", empty, b.lit(0, wide), source)

@@ -96,9 +96,7 @@ def take_along(b: Builder, x: Value, dim: int, index: Value) -> Var:
 
 
 @lowering(aten.gather.default)
-def gather(
-    b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = False
-) -> Value:
+def gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
     out = b.out[0]
     if out.size == 0:
         return b.full(out.shape, out.dtype, 0)

@@ -1,4 +1,4 @@
-"""Lowerings that extend tensors at their edges: with a constant, a reflection or the edge itself."""
+"""Lowerings that extend tensors at their edges by a constant, a reflection or the edge itself."""
 
 from collections.abc import Sequence
 

@@ -25,7 +25,6 @@ aten = torch.ops.aten
 Ints = Sequence[int] | int
 MOST_WINDOW_PLACES = 256
 _TOO_WIDE = Reject(f"pooling over windows of more than {MOST_WINDOW_PLACES} elements")
-_NOTHING = Reject("pooling of nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,11 @@ class Window:
 
 
 def windows_of(
-    shape: Sequence[int], counts: Sequence[int], size: Ints, stride: Ints, padding: Ints,
+    shape: Sequence[int],
+    counts: Sequence[int],
+    size: Ints,
+    stride: Ints,
+    padding: Ints,
     dilation: Ints = 1,
 ) -> tuple[Window, ...]:
     """One window per pooled dimension, for operand extents `shape` and result extents `counts`."""
@@ -124,7 +127,7 @@ def _max_pool(
     """The first maximum of each window, or its last NaN, and its place in the flat plane."""
     out, dtype = b.out[0], x.type.dtype
     if out.size == 0:
-        return _NOTHING
+        return b.full(out.shape, dtype, 0), b.full(out.shape, DType.I64, 0)
     windows = windows_of(x.type.dims, out.dims[-spatial:], *geometry)
     if prod(w.size for w in windows) > MOST_WINDOW_PLACES:
         return _TOO_WIDE
@@ -180,7 +183,7 @@ def max_pool2d_with_indices_backward(
 ) -> Value | Reject:
     out = b.out[0]
     if out.size == 0 or grad_output.type.size == 0:
-        return _NOTHING
+        return b.full(out.shape, out.dtype, 0)
     wide = accumulator(out.dtype)
     planes = prod(out.dims[:-2])
     plane, count = prod(out.dims[-2:]), prod(grad_output.type.dims[-2:])
@@ -219,7 +222,7 @@ def _avg_pool(
 ) -> Value | Reject:
     out = b.out[0]
     if out.size == 0:
-        return _NOTHING
+        return b.full(out.shape, out.dtype, 0)
     if sum(w.size for w in windows) > MOST_WINDOW_PLACES:
         return _TOO_WIDE
     wide = accumulator(out.dtype)
@@ -277,7 +280,7 @@ def avg_pool2d_backward(
 ) -> Value | Reject:
     out = b.out[0]
     if out.size == 0 or grad_output.type.size == 0:
-        return _NOTHING
+        return b.full(out.shape, out.dtype, 0)
     counts = grad_output.type.dims[-2:]
     windows = windows_of(out.dims, counts, kernel_size, stride, padding)
     if sum(w.size for w in windows) > MOST_WINDOW_PLACES:

@@ -1,7 +1,6 @@
-"""Lowerings of nearest and linear up- and downsampling, with torch's own arithmetic of places."""
+"""Lowerings of nearest up- and downsampling, with torch's own arithmetic of places."""
 
 from collections.abc import Sequence
-from math import prod
 
 import torch
 
@@ -22,15 +21,16 @@ Scale = float | Value | None
 
 
 # -- nearest -------------------------------------------------------------------
-def _round_f32(value: float) -> float:
+def round_f32(value: float) -> float:
+    """The nearest float32, as a Python number."""
     return torch.tensor(value, dtype=torch.float32).item()
 
 
 def _scale_of(extent: int, count: int, scale: float | None) -> float:
     """How far one step of the result goes in the input; the user's factor is its inverse."""
     if scale is not None and scale > 0:
-        return _round_f32(1.0 / scale)
-    return _round_f32(_round_f32(extent) / _round_f32(count))
+        return round_f32(1.0 / scale)
+    return round_f32(round_f32(extent) / round_f32(count))
 
 
 def _nearest_places(b: Builder, extent: int, count: int, scale: float, exact: bool) -> Var:
@@ -55,9 +55,7 @@ def _nearest(b: Builder, x: Value, scales: Sequence[Scale], exact: bool) -> Valu
     return b.tensor(x)
 
 
-def _nearest_one(
-    b: Builder, x: Value, dim: int, count: int, scale: float, exact: bool
-) -> Value:
+def _nearest_one(b: Builder, x: Value, dim: int, count: int, scale: float, exact: bool) -> Value:
     shape, extent = x.type.shape, x.type.dims[dim]
     if count == extent and scale == 1:
         return x
@@ -144,6 +142,28 @@ def upsample_nearest_exact3d(
     return _nearest(b, x, (scales_d, scales_h, scales_w), exact=True)
 
 
+@lowering(aten.upsample_nearest1d_backward.default)
+def upsample_nearest1d_backward(
+    b: Builder,
+    grad_output: Value,
+    output_size: Sizes,
+    input_size: Sizes,
+    scales: Scale = None,
+) -> Value | Reject:
+    return _nearest_backward(b, grad_output, (scales,), exact=False)
+
+
+@lowering(aten._upsample_nearest_exact1d_backward.default)
+def upsample_nearest_exact1d_backward(
+    b: Builder,
+    grad_output: Value,
+    output_size: Sizes,
+    input_size: Sizes,
+    scales: Scale = None,
+) -> Value | Reject:
+    return _nearest_backward(b, grad_output, (scales,), exact=True)
+
+
 @lowering(aten.upsample_nearest2d_backward.default)
 def upsample_nearest2d_backward(
     b: Builder,
@@ -156,92 +176,13 @@ def upsample_nearest2d_backward(
     return _nearest_backward(b, grad_output, (scales_h, scales_w), exact=False)
 
 
-# -- linear --------------------------------------------------------------------
-def _linear(
-    b: Builder, x: Value, align_corners: bool, scales: Sequence[Scale]
-) -> Value | Reject:
-    out, rank = b.out[0], b.out[0].rank
-    if is_dynamic(scales):
-        return DYNAMIC
-    if not out.dtype.is_float:
-        return Reject("linear resampling of integers")
-    if out.size == 0 or prod(x.type.dims) == 0:
-        return b.full(out.shape, out.dtype, 0)
-    wide = accumulator(out.dtype)
-    work = b.convert(x, wide)
-    for i, given in reversed(list(enumerate(scales))):
-        dim = rank - len(scales) + i
-        work = _linear_one(b, work, dim, out.dims[dim], align_corners, given)
-    return b.convert(work, out.dtype)
-
-
-def _linear_scale(
-    b: Builder, extent: int, count: int, align_corners: bool, given: float | None, dtype: DType
-) -> float:
-    round_ = _round_f32 if dtype is DType.F32 else float
-    if align_corners:
-        return round_(round_(extent - 1) / (count - 1)) if count > 1 else 0.0
-    if given is not None and given > 0:
-        return round_(1.0 / given)
-    return round_(round_(extent) / count)
-
-
-def _linear_one(
-    b: Builder, x: Value, dim: int, count: int, align_corners: bool, given: float | None
-) -> Value:
-    """Along one dimension: the two neighbours of each place, weighted by its distance to them."""
-    dtype, extent, rank = x.type.dtype, x.type.dims[dim], x.type.rank
-    if count == extent:
-        return x
-    scale = b.lit(_linear_scale(b, extent, count, align_corners, given, dtype), dtype)
-    place: Value = b.convert(b.iota((count,), DType.I32, 0), dtype)
-    half, zero, one = b.lit(0.5, dtype), b.lit(0, dtype), b.lit(1, dtype)
-    if align_corners:
-        place = b.op("mul", place, scale)
-    else:
-        place = b.op("sub", b.op("mul", b.op("add", place, half), scale), half)
-        place = b.op("max", place, zero)
-    left = b.op("min", b.op("floor", place), b.lit(extent - 1, dtype))
-    share = b.op("min", b.op("max", b.op("sub", place, left), zero), one)
-    low = b.tensor(b.convert(left, DType.I32))
-    high = b.op("min", b.op("add", low, b.lit(1, DType.I32)), b.lit(extent - 1, DType.I32))
-    column = tuple(count if d == dim else 1 for d in range(rank))
-    weight_high = b.reshape(share, column)
-    weight_low = b.op("sub", one, weight_high)
-    first, second = (
-        move_dims(b, b.one("gather", b.tensor(x), p, attrs=A.Gather((dim,))), (0,), (dim,))
-        for p in (low, high)
-    )
-    return b.op("add", b.op("mul", first, weight_low), b.op("mul", second, weight_high))
-
-
-@lowering(aten.upsample_linear1d.default)
-def upsample_linear1d(
-    b: Builder, x: Value, output_size: Sizes, align_corners: bool, scales: Scale = None
-) -> Value | Reject:
-    return _linear(b, x, align_corners, (scales,))
-
-
-@lowering(aten.upsample_bilinear2d.default)
-def upsample_bilinear2d(
+@lowering(aten._upsample_nearest_exact2d_backward.default)
+def upsample_nearest_exact2d_backward(
     b: Builder,
-    x: Value,
+    grad_output: Value,
     output_size: Sizes,
-    align_corners: bool,
+    input_size: Sizes,
     scales_h: Scale = None,
     scales_w: Scale = None,
 ) -> Value | Reject:
-    return _linear(b, x, align_corners, (scales_h, scales_w))
-
-
-@lowering(aten.upsample_trilinear3d.default)
-def upsample_trilinear3d(
-    b: Builder,
-    x: Value,
-    output_size: Sizes,
-    align_corners: bool,
-    scales_d: Scale = None,
-    scales_h: Scale = None,
-    scales_w: Scale = None,
-) -> Value | Reject:
-    return _linear(b, x, align_corners, (scales_d, scales_h, scales_w))
+    return _nearest_backward(b, grad_output, (scales_h, scales_w), exact=True)

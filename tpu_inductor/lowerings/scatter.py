@@ -97,9 +97,7 @@ def _put_where(
 
 
 @lowering(aten.put.default)
-def put(
-    b: Builder, x: Value, index: Value, source: Value, accumulate: bool = False
-) -> Value:
+def put(b: Builder, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     size = index.type.size
     flat = b.reshape(x, (x.type.size,))
     places = b.reshape(wrap_index(b, index, x.type.size), (size,))
@@ -125,9 +123,7 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
 
 
 # -- along one dimension, whole rows -------------------------------------------
-def _write_rows(
-    b: Builder, x: Value, dim: int, index: Value, rows: Value, mode: str
-) -> Value:
+def _write_rows(b: Builder, x: Value, dim: int, index: Value, rows: Value, mode: str) -> Value:
     """`rows` has the shape of `x` but for `dim`, where it has one element per index."""
     dim = wrap_dim(dim, x.type.rank)
     updates = move_dims(b, at_least_1d(b, rows), (dim,), (0,))
@@ -170,9 +166,7 @@ def index_fill(b: Builder, x: Value, dim: int, index: Value, value: Number) -> V
 
 
 # -- along one dimension, element by element -----------------------------------
-def _write_along(
-    b: Builder, x: Value, dim: int, index: Value, src: Value, mode: str
-) -> Value:
+def _write_along(b: Builder, x: Value, dim: int, index: Value, src: Value, mode: str) -> Value:
     """`src` of the shape of `index` at `index` along `dim` and its own position elsewhere."""
     target, index = at_least_1d(b, x), at_least_1d(b, index)
     if index.type.size == 0:
@@ -213,9 +207,7 @@ def scatter_value(b: Builder, x: Value, dim: int, index: Value, value: Number) -
 
 
 @lowering(aten.scatter.reduce)
-def scatter_with(
-    b: Builder, x: Value, dim: int, index: Value, src: Value, *, reduce: str
-) -> Value:
+def scatter_with(b: Builder, x: Value, dim: int, index: Value, src: Value, *, reduce: str) -> Value:
     updates = shaped_updates(b, src, x.type.dtype, index.type.shape)
     return _write_along(b, x, dim, index, updates, _MODES[reduce])
 

@@ -37,9 +37,7 @@ def highest(dtype: DType) -> Scalar:
 
 
 def _identity(reduce: str, dtype: DType) -> Scalar:
-    return {
-        "sum": 0, "mean": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)
-    }[reduce]
+    return {"sum": 0, "mean": 0, "prod": 1, "amax": lowest(dtype), "amin": highest(dtype)}[reduce]
 
 
 def _reduce_at(

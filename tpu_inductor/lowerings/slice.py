@@ -100,9 +100,7 @@ def split_with_sizes(
 @lowering(aten.unbind.int, aten.unbind_copy.int)
 def unbind(b: Builder, x: Value, dim: int = 0) -> tuple[Var, ...]:
     dim = wrap_dim(dim, x.type.rank)
-    return tuple(
-        b.reshape(b.slice(x, dim, i, i + 1), out.shape) for i, out in enumerate(b.out)
-    )
+    return tuple(b.reshape(b.slice(x, dim, i, i + 1), out.shape) for i, out in enumerate(b.out))
 
 
 @lowering(aten.unfold.default, aten.unfold_copy.default)

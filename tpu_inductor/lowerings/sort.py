@@ -13,6 +13,9 @@ from tpu_inductor.lowerings.registry import lowering
 
 aten = torch.ops.aten
 
+MOST_TIED = 16
+_TIES = Reject("a choice among equal elements, which torch leaves open")
+
 
 def _sorted(b: Builder, x: Value, dim: int, descending: bool) -> tuple[Var, Var]:
     """`x` of rank 1 or more, sorted stably along `dim`, and where its elements came from."""
@@ -24,8 +27,28 @@ def _sorted(b: Builder, x: Value, dim: int, descending: bool) -> tuple[Var, Var]
     return b.tensor(b.convert(values, dtype)), indices
 
 
+def _is_tied(x: Value, dim: int) -> bool:
+    """Whether so few values exist that equal elements, whose order torch leaves open, are the rule.
+
+    Such results are valid in any order, but a program should not differ from eager without need.
+    """
+    extent = x.type.dims[wrap_dim(dim, x.type.rank)] if x.type.rank else 1
+    return x.type.dtype.itemsize <= 2 and extent > MOST_TIED
+
+
 @lowering(aten.sort.default)
-def sort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> tuple[Value, Value]:
+def sort(
+    b: Builder, x: Value, dim: int = -1, descending: bool = False
+) -> tuple[Value, Value] | Reject:
+    if _is_tied(x, dim):
+        return Reject("an unstable sort of a narrow type, whose ties torch orders as it likes")
+    return sort_stable(b, x, stable=True, dim=dim, descending=descending)
+
+
+@lowering(aten.sort.stable)
+def sort_stable(
+    b: Builder, x: Value, *, stable: bool | None, dim: int = -1, descending: bool = False
+) -> tuple[Value, Value]:
     shape = x.type.shape
     if x.type.size == 0:
         return b.tensor(x), b.full(shape, DType.I64, 0)
@@ -33,23 +56,17 @@ def sort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> tuple
     return b.reshape(values, shape), b.reshape(indices, shape)
 
 
-@lowering(aten.sort.stable)
-def sort_stable(
-    b: Builder, x: Value, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[Value, Value]:
-    return sort(b, x, dim, descending)
-
-
 @lowering(aten.argsort.default)
-def argsort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> Value:
-    return sort(b, x, dim, descending)[1]
+def argsort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> Value | Reject:
+    found = sort(b, x, dim, descending)
+    return found if isinstance(found, Reject) else found[1]
 
 
 @lowering(aten.argsort.stable)
 def argsort_stable(
     b: Builder, x: Value, *, stable: bool, dim: int = -1, descending: bool = False
 ) -> Value:
-    return sort(b, x, dim, descending)[1]
+    return sort_stable(b, x, stable=True, dim=dim, descending=descending)[1]
 
 
 @lowering(aten.topk.default)
@@ -63,6 +80,8 @@ def topk(
 ) -> tuple[Value, Value] | Reject:
     if is_dynamic(k):
         return DYNAMIC
+    if not x.type.dtype.is_float or x.type.dtype.itemsize <= 2:
+        return _TIES
     out = b.out[0]
     if out.size == 0:
         return b.full(out.shape, out.dtype, 0), b.full(out.shape, DType.I64, 0)
@@ -88,6 +107,8 @@ def kthvalue(
 ) -> tuple[Value, Value] | Reject:
     if is_dynamic(k):
         return DYNAMIC
+    if not x.type.dtype.is_float or x.type.dtype.itemsize <= 2:
+        return _TIES
     if x.type.size == 0:
         return Reject("an order statistic of nothing")
     dim = wrap_dim(dim, x.type.rank)
@@ -95,9 +116,7 @@ def kthvalue(
     return _pick(b, values, indices, dim, k - 1)
 
 
-def _median(
-    b: Builder, x: Value, dim: int, spread_nan: bool
-) -> tuple[Value, Value] | Reject:
+def _median(b: Builder, x: Value, dim: int, spread_nan: bool) -> tuple[Value, Value] | Reject:
     """The lower median; sorted last, NaN is the answer where `spread_nan` and is skipped else."""
     if x.type.size == 0:
         return Reject("a median of nothing")

@@ -122,9 +122,7 @@ def rot90(b: Builder, x: Value, k: int = 1, dims: Sequence[int] = (0, 1)) -> Val
 
 
 @lowering(aten.roll.default)
-def roll(
-    b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()
-) -> Value | Reject:
+def roll(b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value | Reject:
     if is_dynamic(shifts):
         return DYNAMIC
     if x.type.size == 0 or x.type.rank == 0:
