@@ -115,9 +115,9 @@ class Body:
         seen = self.seen_axes(space)
         dims = tuple(i for i, a in enumerate(seen) if a in axes)
         dtype = eqn.inputs[0].type.dtype
-        text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
         if eqn.prim in ("argmax", "argmin"):
             return self._arg_reduction(eqn, operand.text, axes, space)
+        text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
         return block_reduction(eqn.prim, dtype, text, dims)
 
     def _arg_reduction(self, eqn: Eqn, x: str, axes: tuple[Axis, ...], space: Space) -> str:

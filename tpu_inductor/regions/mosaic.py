@@ -20,11 +20,8 @@ NO_LOWERING = frozenset(
     "reduce_prod bitcast".split()
 )
 
-FLOAT32_ONLY = frozenset(
-    "exp2 log2 log10 log1p sin cos tan erf round sign rem pow argmax argmin floor ceil trunc "
-    "logistic".split()
-)
-"""Primitives that bf16 reaches through float32; lowerings convert, so this bites rarely."""
+NOT_IN_BF16 = frozenset(("log2", "rem", "argmax", "argmin"))
+"""Primitives that Mosaic lowers for float32 and int32 alone."""
 
 
 def reject_for_mosaic(eqn: Eqn) -> Reject | None:
@@ -48,12 +45,12 @@ def _reject_type(eqn: Eqn, kind: Kind) -> Reject | None:
         if value.type.dtype not in COMPUTE:
             return Reject(f"kernels do not compute in {value.type.dtype.short}")
     dtype = (eqn.inputs or eqn.outputs)[0].type.dtype
-    if eqn.prim in FLOAT32_ONLY and dtype is not DType.F32:
-        return Reject(f"Mosaic lowers {eqn.prim} for f32 only, not {dtype.short}")
+    if eqn.prim in NOT_IN_BF16 and dtype is DType.BF16:
+        return Reject(f"Mosaic does not lower {eqn.prim} of bf16")
+    if eqn.prim == "select" and eqn.out.type.dtype is DType.BOOL:
+        return Reject("Mosaic does not lower a select between masks")
     if kind is Kind.DOT:
         return _reject_dot(eqn)
-    if eqn.prim in ("idiv", "rem") and dtype is DType.I32:
-        return Reject("integer division is a slow scalar loop in a kernel")
     if kind is Kind.REDUCE and dtype is DType.BF16:
         return Reject(f"{eqn.prim} of bf16 without a float32 accumulator")
     return None

@@ -73,6 +73,17 @@ def contraction_is_full(p: Proposal) -> Reject | None:
     return None
 
 
+def contraction_columns_stay_together(p: Proposal) -> Reject | None:
+    """The columns of a matmul are one tiled axis; an operand with only part of them has no block."""
+    for i in p.dots:
+        attrs, rhs = cast(A.Dot, p.eqns[i].attrs), p.factoring.of(p.eqns, i, 1)
+        columns = flat(tuple(rhs[d] for d in attrs.free("rhs", len(rhs))))
+        for dims in (*p.factoring.accesses.values(), *p.factoring.values.values()):
+            if flat(dims) & columns not in (frozenset(), columns):
+                return Reject("it varies along only part of the matmul's columns")
+    return None
+
+
 def prologue_is_cheap(p: Proposal) -> Reject | None:
     """What precedes a matmul is computed again for every tile that reads it."""
     for i in p.dots:
@@ -168,6 +179,7 @@ JOIN_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
     contraction_apart_from_reduction,
     contraction_is_matrix_product,
     contraction_is_full,
+    contraction_columns_stay_together,
     prologue_is_cheap,
     reductions_close_one_space,
     outputs_are_full,

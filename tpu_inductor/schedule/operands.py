@@ -35,7 +35,7 @@ def bind_operands(region: Region, plan: AxisPlan) -> Bindings | Reject:
     orders = _space_axes(region, factoring, plan, members)
     if isinstance(orders, Reject):
         return orders
-    merged: dict[tuple[Var, Space, tuple[str, ...]], Operand] = {}
+    merged: dict[tuple[object, ...], Operand] = {}
     for access, dims in factoring.accesses.items():
         var = region.eqns[access.eqn].inputs[access.slot]
         assert isinstance(var, Var)
@@ -43,7 +43,7 @@ def bind_operands(region: Region, plan: AxisPlan) -> Bindings | Reject:
             operand = _operand(var, dims, orders[space], plan.axes, space, access)
             if operand is None:
                 return Reject(f"the axes of {var} interleave with those of the kernel")
-            key = (var, space, tuple(p.axis for p in operand.places if p.is_present))
+            key = (var, space, operand.stored, operand.perm, operand.places)
             merged[key] = _with_accesses(operand, merged.get(key))
     outputs: list[Operand] = []
     for var in region.outputs:
