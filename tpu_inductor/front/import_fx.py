@@ -53,7 +53,7 @@ class _Import:
 
 
 def import_fx(gm: GraphModule, name: str, sizes: Sizes) -> Imported | Reject:
-    """`gm` as a concrete graph, with `sizes` for its shape symbols; or why all of it stays torch."""
+    """`gm` as a concrete graph, with `sizes` for its shape symbols, or why it stays torch."""
     unknown = [s for s in shape_symbols(gm) if s not in sizes]
     if unknown:
         return Reject(f"a shape depends on data: {', '.join(map(str, unknown))}")
@@ -111,7 +111,9 @@ def _import_call(state: _Import, node: Node) -> Any:
 def _get_item(node: Node, container: Any, index: int) -> Any:
     item = container[index]
     if isinstance(item, _NotATensor):
-        return Reject(f"{item.op} gives a {item.kind} that the graph uses ({origin_of(node).place})")
+        return Reject(
+            f"{item.op} gives a {item.kind} that the graph uses ({origin_of(node).place})"
+        )
     return item
 
 

@@ -11,7 +11,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n(?P
 
 
 def op_name(target: object) -> str:
-    """`aten.gelu`, `aten.sum.dim_IntList`: the packet, and the overload unless it is the default."""
+    """`aten.gelu`, `aten.sum.dim_IntList`: the packet, and its overload unless the default."""
     if isinstance(target, OpOverload):
         return str(target).removesuffix(".default")
     return getattr(target, "__name__", str(target))

@@ -1,11 +1,12 @@
 """Symbols of dynamic shapes: which a graph must be given numbers for, and where they come from.
 
 A symbol in the shape, stride or offset of a tensor, or in an argument that an operator does not
-compute with (a dimension, an index, a probability), is a *size*: compilation is special to its value.
-Other symbols are numbers that may change at run time.
+compute with (a dimension, an index, a probability), is a *size*: compilation is special to its
+value. Other symbols are numbers that may change at run time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -58,42 +59,65 @@ def shape_symbols(gm: GraphModule) -> list[sympy.Symbol]:
 
 def bind_sizes(gm: GraphModule, args: Sequence[Any]) -> dict[sympy.Symbol, int]:
     """Numbers for the shape symbols of `gm`, read off the arguments of one call."""
-    wanted = set(shape_symbols(gm))
-    if not wanted:
-        return {}
-    sizes: dict[sympy.Symbol, int] = {}
-    compound: list[tuple[sympy.Expr, int]] = []
-    for expr, number in _known_extents(gm, args):
-        if not expr.is_Symbol:
-            compound.append((expr, number))
-        elif expr in wanted:
-            sizes[expr] = number
-    for expr, number in compound:
-        _solve(expr, number, wanted, sizes)
-    return sizes
+    return size_sources(gm).bind(args)
 
 
-def _solve(
-    expr: sympy.Expr, number: int, wanted: set[sympy.Symbol], sizes: dict[sympy.Symbol, int]
-) -> None:
+@dataclass(frozen=True, slots=True)
+class SizeSources:
+    """Where the sizes of a graph stand in its arguments, found once and read at each call.
+
+    `plain` maps a symbol to (argument, dimension), or (argument, None) for a number itself;
+    `compound` are expressions of which the remaining symbols are solved for.
+    """
+
+    symbols: tuple[sympy.Symbol, ...]
+    plain: tuple[tuple[sympy.Symbol, int, int | None], ...]
+    compound: tuple[tuple[sympy.Expr, int, int | None], ...]
+
+    def bind(self, args: Sequence[Any]) -> dict[sympy.Symbol, int]:
+        sizes = {symbol: _read(args, i, dim) for symbol, i, dim in self.plain}
+        if len(sizes) < len(self.symbols):
+            for expr, i, dim in self.compound:
+                _solve(expr, _read(args, i, dim), sizes)
+        return sizes
+
+
+def size_sources(gm: GraphModule) -> SizeSources:
+    """Where the arguments of `gm` tell the numbers of its shape symbols."""
+    wanted = shape_symbols(gm)
+    plain: dict[sympy.Symbol, tuple[int, int | None]] = {}
+    compound: list[tuple[sympy.Expr, int, int | None]] = []
+    for expr, i, dim in _argument_extents(gm):
+        if expr.is_Symbol and expr in wanted:
+            plain.setdefault(expr, (i, dim))
+        elif expr.free_symbols:
+            compound.append((expr, i, dim))
+    found = tuple((symbol, *place) for symbol, place in plain.items())
+    return SizeSources(tuple(wanted), found, tuple(compound))
+
+
+def _read(args: Sequence[Any], i: int, dim: int | None) -> int:
+    return args[i] if dim is None else args[i].shape[dim]
+
+
+def _solve(expr: sympy.Expr, number: int, sizes: dict[sympy.Symbol, int]) -> None:
     """Binds the one symbol of `expr == number` that is still unknown, if there is just one."""
     known = expr.xreplace(sizes)
-    unknown = known.free_symbols & wanted
-    if len(unknown) == 1 and len(known.free_symbols) == 1:
-        (symbol,) = unknown
+    if len(known.free_symbols) == 1:
+        (symbol,) = known.free_symbols
         answers = sympy.solve(known - number, symbol)
         if len(answers) == 1:
             sizes[symbol] = int(answers[0])
 
 
-def _known_extents(gm: GraphModule, args: Sequence[Any]) -> Iterator[tuple[sympy.Expr, int]]:
-    for node, arg in zip(gm.graph.find_nodes(op="placeholder"), args, strict=True):
+def _argument_extents(gm: GraphModule) -> Iterator[tuple[sympy.Expr, int, int | None]]:
+    for i, node in enumerate(gm.graph.find_nodes(op="placeholder", sort=True)):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt):
-            yield expr_of(value), int(arg)
+        if isinstance(value, torch.SymInt | torch.SymFloat):
+            yield expr_of(value), i, None
         elif isinstance(value, torch.Tensor):
-            for extent, number in zip(value.shape, arg.shape, strict=True):
-                yield expr_of(extent), int(number)
+            for dim, extent in enumerate(value.shape):
+                yield expr_of(extent), i, dim
 
 
 def _extents(node: Node) -> Iterator[Any]:

@@ -29,6 +29,19 @@ def check_whole_graph(gm: GraphModule, sizes: Sizes) -> Reject | None:
         problem = _check_values(gm, node, sizes) or _check_call(node, sizes)
         if problem is not None:
             return Reject(f"{problem} — {origin_of(node).place}")
+    return _check_devices(gm)
+
+
+def _check_devices(gm: GraphModule) -> Reject | None:
+    """One device for all tensors; 0-d CPU tensors may join tensors of any device, as in torch."""
+    devices: dict[torch.device, str] = {}
+    for node in gm.graph.nodes:
+        for value in _tensors(gm, node):
+            if value.ndim or value.device.type != "cpu":
+                devices.setdefault(value.device, node.name)
+    if len(devices) > 1:
+        places = ", ".join(f"{name} is on {device}" for device, name in devices.items())
+        return Reject(f"the graph spans devices: {places}")
     return None
 
 

@@ -51,7 +51,9 @@ def elu(b: Builder, x: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1
 @lowering(aten.gelu.default)
 def gelu(b: Builder, x: Any, approximate: str = "none") -> Value:
     gate = _tanh_gate if approximate == "tanh" else _erf_gate
-    return pointwise(b, lambda p: b.op("mul", b.op("mul", p, b.lit(0.5, p.type.dtype)), gate(b, p)), x)
+    return pointwise(
+        b, lambda p: b.op("mul", b.op("mul", p, b.lit(0.5, p.type.dtype)), gate(b, p)), x
+    )
 
 
 def _erf_gate(b: Builder, x: Value) -> Value:

@@ -157,9 +157,10 @@ def _float_power(b: Builder, x: Value, exponent: float) -> Value:
     if exponent in (1.0, 2.0, 3.0):
         return _integer_power(b, x, int(exponent))
     one = b.lit(1, x.type.dtype)
-    if exponent == 0.5:
+    has_roots = b.out[0].dtype is not DType.F16  # torch calls C's pow for float16
+    if exponent == 0.5 and has_roots:
         return b.op("sqrt", x)
-    if exponent == -0.5:
+    if exponent == -0.5 and has_roots:
         return b.op("div", one, b.op("sqrt", x))
     if exponent in (-1.0, -2.0):
         return b.op("div", one, _integer_power(b, x, int(-exponent)))

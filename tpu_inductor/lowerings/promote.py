@@ -26,8 +26,8 @@ _NARROW = (DType.BF16, DType.F16, DType.F8E4M3, DType.F8E5M2)
 def promote(b: Builder, kind: Kind, *args: Operand) -> tuple[DType, DType, list[Value]]:
     """(type to compute in, type of the result, `args` in the former).
 
-    The result type is the one that torch gives the node being lowered; ALWAYS_BOOL leaves operands in
-    their common type, as comparisons do not round through f32.
+    The result type is the one that torch gives the node being lowered; ALWAYS_BOOL leaves operands
+    in their common type, as comparisons do not round through f32.
     """
     if kind is Kind.ALWAYS_BOOL:
         compute, result = common_dtype(*args), DType.BOOL
@@ -62,9 +62,7 @@ def opmath_dtype(dtype: DType) -> DType:
 
 def common_dtype(*args: Operand) -> DType:
     """The type that torch brings `args` to: dimensions win over 0-d tensors, those over numbers."""
-    _, result = elementwise_dtypes(
-        *map(_stand_in, args), type_promotion_kind=Kind.NO_OPMATH
-    )
+    _, result = elementwise_dtypes(*map(_stand_in, args), type_promotion_kind=Kind.NO_OPMATH)
     return FROM_TORCH[result]
 
 
