@@ -12,7 +12,7 @@ from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.graph.interp import run
 from tpu_inductor.graph.types import TensorType
-from tpu_inductor.lowerings.registry import LOWERINGS
+from tpu_inductor.lowerings import LOWERINGS
 
 TOLERANCE = {
     torch.float64: (1e-12, 1e-12),

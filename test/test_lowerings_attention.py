@@ -8,9 +8,7 @@ from check_lowering import check, lower, prims
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.interp import run
-from tpu_inductor.lowerings import attention
 
-assert attention  # imported for what it registers
 forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 

@@ -1,6 +1,7 @@
 """Batch normalisation: statistics per channel (dimension 1) over all other dimensions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -115,6 +116,43 @@ def batch_norm_functional(
     return (*results, new_mean, _blend(b, running_var, unbiased, momentum, b.out[4]))
 
 
+@lowering(aten._batch_norm_with_update_functional.default)
+def batch_norm_with_update(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...]:
+    """As above in training, with torch's empty reserve before the new statistics."""
+    reserve, *updated = b.out[3:]
+    plain = replace(b, out=(*b.out[:3], *updated))
+    results = batch_norm_functional(
+        plain, input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return (*results[:3], b.full(reserve.shape, reserve.dtype, 0), *results[3:])
+
+
+@lowering(aten._batch_norm_no_update.default)
+def batch_norm_no_update(
+    b: Builder,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...] | Reject:
+    if running_mean is None or running_var is None:
+        return Reject("batch norm without statistics")
+    results = _infer(b, input, weight, bias, (running_mean, running_var), eps)
+    return (*results, b.full(b.out[3].shape, b.out[3].dtype, 0))
+
+
 @lowering(aten._native_batch_norm_legit.no_stats)
 def batch_norm_no_stats(
     b: Builder,
@@ -199,6 +237,26 @@ def batch_norm_backward(
     if output_mask[2]:
         grad_b = b.convert(b.reduce("reduce_sum", grad, dims), dtype)
     return grad_x, grad_w, grad_b
+
+
+@lowering(aten.batch_norm_backward.default)
+def batch_norm_backward_with_reserve(
+    b: Builder,
+    grad_out: Value,
+    input: Value,
+    weight: Value,
+    running_mean: Value | None,
+    running_var: Value | None,
+    save_mean: Value | None,
+    save_var: Value | None,
+    update: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+    reserve: Value,
+) -> Grads | Reject:
+    """As above: `save_var` holds the inverse deviation, and the CPU's reserve is empty."""
+    saved = (running_mean, running_var, save_mean, save_var)
+    return batch_norm_backward(b, grad_out, input, weight, *saved, update, eps, output_mask)
 
 
 def _parameter_dtype(x: Value, weight: Value | None) -> DType:
