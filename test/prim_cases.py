@@ -361,7 +361,6 @@ def _attention():
 
 def cases() -> list[Case]:
     """Every case, at least one per primitive."""
-    sources = (
-        _unary, _binary, _select_convert, _create_view, _reduce, _scan_sort, _index, _dot, _conv, _attention,
-    )  # fmt: skip
-    return [case for source in sources for case in source()]
+    pointwise = (_unary, _binary, _select_convert)
+    others = (_create_view, _reduce, _scan_sort, _index, _dot, _conv, _attention)
+    return [case for source in (*pointwise, *others) for case in source()]

@@ -92,7 +92,7 @@ _ORDERS: dict[DType, DType] = {DType.BOOL: DType.I8}
 
 
 def _sort(eqn: Eqn, ops: Sequence[str]) -> str:
-    """Descending, the mirror is sorted and mirrored back, so that equal elements keep their order."""
+    """Descending, the mirror image is sorted and mirrored back: ties keep their order."""
     (x,), attrs, dims = typed_operands(eqn, ops), eqn.attrs, eqn.outputs[0].type.dims
     assert isinstance(attrs, A.Sort)
     dim = attrs.dim

@@ -55,7 +55,7 @@ def _rewrite_eqn(eqn: Eqn, makers: Makers) -> Value | Eqn:
 
 
 def _key(eqn: Eqn) -> Hashable:
-    """Equal for equations that compute the same. Python holds 0.0 == -0.0 == False; a text differs."""
+    """Equal for equations that compute the same. Constants go by text, as 0.0 == -0.0."""
     if eqn.prim == EAGER:
         return eqn.outputs
     inputs = tuple((repr(v.value), v.dtype) if isinstance(v, Lit) else v for v in eqn.inputs)
