@@ -66,15 +66,15 @@ class Options:
         values |= options or {}
         for name in values:
             if name not in _READERS:
-                raise ValueError(_unknown("option", name, _READERS))
+                raise _unknown(name, f"option {name!r}", _READERS)
         return Options(**{n: _READERS[n](v, sources[n]) for n, v in values.items()})  # pyright: ignore[reportArgumentType]
 
 
-def _unknown(what: str, given: object, valid: Iterable[str]) -> str:
+def _unknown(given: object, where: str, valid: Iterable[str]) -> ValueError:
     names = list(valid)
     near = difflib.get_close_matches(str(given), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown {what} {given!r} for backend tpu_tile{hint} Valid: {', '.join(names)}"
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return ValueError(f"unknown {where} of backend tpu_tile{hint} Valid: {', '.join(names)}")
 
 
 def _bad(source: str, value: object, valid: str) -> ValueError:
@@ -115,7 +115,7 @@ def _choice(valid: tuple[str, ...]) -> Callable[[object, str], str]:
     def read(value: object, source: str) -> str:
         if value in valid:
             return str(value)
-        raise ValueError(_unknown(f"value for {source}:", value, valid))
+        raise _unknown(value, f"value {value!r} for {source}", valid)
 
     return read
 

@@ -21,14 +21,13 @@ from tpu_inductor.runtime.adapters.protocol import Adapter, Array
 class _Held:
     """The conversion of the tensor behind `ref`, valid while it lies at `pointer`.
 
-    `array` is None for a tensor that has been seen once or cannot be held.
+    `array` is None for a tensor that cannot be held and is converted for each launch.
     """
 
     ref: "weakref.ref[Tensor]"
     pointer: int
     strides: tuple[int, ...]
     array: Array | None
-    is_final: bool
 
     def fits(self, tensor: Tensor) -> bool:
         """Whether `tensor` is the object that was converted, and has not moved since."""
@@ -51,7 +50,7 @@ class Slot:
         self._adapter = adapter
         self._perm = given.perm if given.perm != tuple(range(len(given.perm))) else None
         self._held: _Held | None = None
-        self._is_fresh = True
+        self._seen: weakref.ref[Tensor] | None = None
 
     def check(self, tensor: Any) -> None:
         """Raises LaunchError or Unsupported where the argument is not what the graph takes."""
@@ -70,16 +69,13 @@ class Slot:
     def array(self, tensor: Tensor) -> Array:
         """The dense view `tensor.permute(perm)` as the program takes it."""
         held = self._held
-        if held is not None and held.fits(tensor):
-            if held.array is not None:
-                return held.array
-            if held.is_final:
-                return self._stage(tensor)
+        if held is not None:
+            if held.fits(tensor):
+                return self._stage(tensor) if held.array is None else held.array
+            self._held = None
+        if self._seen is None or self._seen() is tensor:
             return self._hold(tensor)
-        if self._is_fresh:
-            self._is_fresh = False
-            return self._hold(tensor)
-        self._held = self._note(tensor, None, is_final=False)
+        self._seen = weakref.ref(tensor)
         return self._stage(tensor)
 
     def dense(self, tensor: Tensor) -> Tensor:
@@ -91,10 +87,6 @@ class Slot:
 
     def _hold(self, tensor: Tensor) -> Array:
         array = self._adapter.hold(self.dense(tensor), self._given.var.type.dtype)
-        self._held = self._note(tensor, array, is_final=True)
-        return self._stage(tensor) if array is None else array
-
-    def _note(self, tensor: Tensor, array: Array | None, is_final: bool) -> _Held:
         slot = weakref.ref(self)
 
         def forget(ref: "weakref.ref[Tensor]") -> None:
@@ -102,9 +94,10 @@ class Slot:
             if owner is not None:
                 owner.drop(ref)
 
-        return _Held(
-            weakref.ref(tensor, forget), tensor.data_ptr(), tensor.stride(), array, is_final
-        )
+        ref = weakref.ref(tensor, forget)
+        self._held = _Held(ref, tensor.data_ptr(), tensor.stride(), array)
+        self._seen = weakref.ref(tensor)
+        return self._stage(tensor) if array is None else array
 
     def drop(self, ref: "weakref.ref[Tensor]") -> None:
         """Lets go of the conversion of a tensor that has died."""

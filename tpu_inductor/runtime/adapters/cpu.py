@@ -66,9 +66,10 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
     call.__name__ = call.__qualname__ = program.name
     # Not `.lower().compile()`: calling such an executable takes twice as long with 300 arguments.
     compiled = jax.jit(call)
+    device = jax.devices("cpu")[0]
 
     def launch(arrays: Sequence[Array]) -> Sequence[Array]:
-        with jax.enable_x64(True):
+        with jax.enable_x64(True), jax.default_device(device):
             results = compiled(*arrays)
         for result in results:
             result.block_until_ready()
