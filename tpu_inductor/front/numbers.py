@@ -96,5 +96,5 @@ _RULES: dict[Any, Rule] = {
     torch.sym_max: _arithmetic("max"),
     torch.sym_min: _arithmetic("min"),
     torch.sym_ite: _choose,
-    torch._sym_sqrt: _arithmetic("sqrt", floats=True),
+    torch._sym_sqrt: _arithmetic("sqrt", floats=True),  # pyright: ignore[reportAttributeAccessIssue] made by a loop
 }

@@ -35,8 +35,9 @@ def bind_outputs(
         output = _bind_output(b, item, sizes, env)
         if isinstance(output, Reject):
             return output
-        is_repeated = first is not None and isinstance(output, TensorOutput)
-        results.append(SameAsResult(first) if is_repeated else output)
+        if first is not None and isinstance(output, TensorOutput):
+            output = SameAsResult(first)
+        results.append(output)
     return tuple(results)
 
 

@@ -24,16 +24,22 @@ def expr_of(value: Any) -> sympy.Expr:
     return value.node.expr if isinstance(value, SYMBOLIC) else sympy.sympify(value)
 
 
+def free_symbols(value: Any) -> set[sympy.Symbol]:
+    """The symbols in `value`, which for numbers are none."""
+    symbols: Any = expr_of(value).free_symbols if isinstance(value, SYMBOLIC) else set()
+    return symbols
+
+
 def is_sized(value: Any, sizes: Sizes) -> bool:
     """Whether `value` is a number, or one that follows from `sizes`."""
-    return not isinstance(value, SYMBOLIC) or expr_of(value).free_symbols <= sizes.keys()
+    return free_symbols(value) <= sizes.keys()
 
 
 def evaluate(value: Any, sizes: Sizes) -> Any:
     """`value` as a Python number, given numbers for all of its symbols."""
     if not isinstance(value, SYMBOLIC):
         return value
-    number = expr_of(value).xreplace(dict(sizes))
+    number: Any = expr_of(value).xreplace(dict(sizes))
     if isinstance(value, torch.SymBool):
         return bool(number)
     return int(number) if isinstance(value, torch.SymInt) else float(number)
@@ -53,7 +59,7 @@ def shape_symbols(gm: GraphModule) -> list[sympy.Symbol]:
     for node in gm.graph.nodes:
         for value in (*_extents(node), *_compile_time_arguments(node)):
             if isinstance(value, SYMBOLIC):
-                found |= expr_of(value).free_symbols
+                found |= free_symbols(value)
     return sorted(found, key=str)
 
 
@@ -88,7 +94,7 @@ def size_sources(gm: GraphModule) -> SizeSources:
     plain: dict[sympy.Symbol, tuple[int, int | None]] = {}
     compound: list[tuple[sympy.Expr, int, int | None]] = []
     for expr, i, dim in _argument_extents(gm):
-        if expr.is_Symbol and expr in wanted:
+        if isinstance(expr, sympy.Symbol) and expr in wanted:
             plain.setdefault(expr, (i, dim))
         elif expr.free_symbols:
             compound.append((expr, i, dim))
@@ -102,7 +108,7 @@ def _read(args: Sequence[Any], i: int, dim: int | None) -> int:
 
 def _solve(expr: sympy.Expr, number: int, sizes: dict[sympy.Symbol, int]) -> None:
     """Binds the one symbol of `expr == number` that is still unknown, if there is just one."""
-    known = expr.xreplace(sizes)
+    known: Any = expr.xreplace(sizes)
     if len(known.free_symbols) == 1:
         (symbol,) = known.free_symbols
         answers = sympy.solve(known - number, symbol)

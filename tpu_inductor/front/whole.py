@@ -14,7 +14,14 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.front.eager import tensor_type
 from tpu_inductor.front.layout import dense_permutation, identity
 from tpu_inductor.front.origins import op_name, origin_of
-from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, static_shape, static_strides
+from tpu_inductor.front.symbols import (
+    SYMBOLIC,
+    Sizes,
+    evaluate,
+    is_sized,
+    static_shape,
+    static_strides,
+)
 
 _PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor)
 _NUMBERS = (*SYMBOLIC, int, float)
@@ -101,8 +108,7 @@ def _holds(condition: Any, sizes: Sizes) -> bool:
     """Whether an assertion is known to hold at compile time."""
     if isinstance(condition, Node):
         value = condition.meta.get("val")
-        symbols = value.node.expr.free_symbols if isinstance(value, SYMBOLIC) else set()
-        return symbols <= sizes.keys() and bool(evaluate(value, sizes))
+        return is_sized(value, sizes) and bool(evaluate(value, sizes))
     return bool(condition)
 
 
