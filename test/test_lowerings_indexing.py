@@ -6,6 +6,7 @@ from check_lowering import check, lower, type_of
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.interp import run
 from tpu_inductor.lowerings.indexing import index
 
 aten = torch.ops.aten
@@ -133,6 +134,15 @@ def test_embedding_bags(mode: int, padding: int, offsets: list[int]) -> None:
     index = torch.tensor([1, 2, 4, 5, 4])
     args = (weight, index, torch.tensor(offsets), False, mode, False, None, False, padding)
     check(aten._embedding_bag_forward_only.default, *args)
+
+
+def test_sums_of_bags_that_end_at_the_last_offset() -> None:
+    index, offsets = torch.tensor([1, 2, 4, 5, 4]), torch.tensor([0, 3, 5])
+    args = (torch.randn(10, 5), index, offsets, False, 0, False, None, True)
+    lowered = lower(aten._embedding_bag_forward_only.default, *args)
+    assert not isinstance(lowered, Reject)
+    wanted = aten._embedding_bag_forward_only.default(*args)[0]
+    torch.testing.assert_close(run(*lowered)[0], wanted)
 
 
 @pytest.mark.parametrize("right", [False, True])

@@ -12,7 +12,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.slice import spread
@@ -78,12 +78,12 @@ def _adaptive(b: Builder, x: Value, spatial: int) -> Value | Reject:
 
 
 @lowering(aten._adaptive_avg_pool2d.default)
-def adaptive_avg_pool2d(b: Builder, x: Value, output_size: Sequence[int | Value]) -> Value | Reject:
+def adaptive_avg_pool2d(b: Builder, x: Value, output_size: Sequence[Size]) -> Value | Reject:
     return DYNAMIC if is_dynamic(output_size) else _adaptive(b, x, 2)
 
 
 @lowering(aten._adaptive_avg_pool3d.default)
-def adaptive_avg_pool3d(b: Builder, x: Value, output_size: Sequence[int | Value]) -> Value | Reject:
+def adaptive_avg_pool3d(b: Builder, x: Value, output_size: Sequence[Size]) -> Value | Reject:
     return DYNAMIC if is_dynamic(output_size) else _adaptive(b, x, 3)
 
 

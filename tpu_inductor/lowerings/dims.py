@@ -1,10 +1,14 @@
 """Dimension and size arguments of ATen operators, made plain: wrapped, and known at import."""
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
+
+Size: TypeAlias = Any
+"""A size, offset or index argument: an int, or a graph value where `is_dynamic` says so."""
 
 DYNAMIC = Reject("a size, offset or dimension is known only at run time")
 

@@ -9,7 +9,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.scatter import write
@@ -25,8 +25,8 @@ def embedding_dense_backward(
     b: Builder,
     grad_output: Value,
     indices: Value,
-    num_weights: int | Value,
-    padding_idx: int | Value,
+    num_weights: Size,
+    padding_idx: Size,
     scale_grad_by_freq: bool,
 ) -> Value | Reject:
     if is_dynamic(num_weights, padding_idx):
@@ -89,7 +89,7 @@ def embedding_bag(
     count, bags = indices.type.size, b.out[0].dims[0]
     if count == 0 or b.out[0].size == 0:
         return Reject("embedding bags without elements")
-    if b.out[1].size not in (0, count) or b.out[2].size != bags:
+    if b.out[1].size not in (0, count) or (mode != SUM and b.out[2].size != bags):
         return Reject("an embedding bag with another number of offsets than bags")
     places = b.tensor(b.convert(indices, DType.I64))
     bag = _bag_of(b, b.convert(offsets, DType.I64), count)
@@ -100,8 +100,8 @@ def embedding_bag(
     rows = _Rows(b.one("gather", b.tensor(weight), places, attrs=A.Gather((0,))), places, kept)
     offset2bag = bag if b.out[1].size else b.full((0,), DType.I64, 0)
     if mode == SUM:
-        nothing = b.full((bags,), DType.I64, 0)
-        results = (_total(b, rows, per_sample_weights), offset2bag, nothing, nothing)
+        nothing = [b.full(t.shape, DType.I64, 0) for t in b.out[2:]]
+        results = (_total(b, rows, per_sample_weights), offset2bag, *nothing)
     elif mode == MEAN:
         sizes = _sizes(b, kept, bags)
         divisor = b.op("max", sizes, b.lit(1, DType.I64))

@@ -9,7 +9,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import Scalar
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
 from tpu_inductor.lowerings.registry import lowering
 
 aten = torch.ops.aten
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 @lowering(aten.constant_pad_nd.default)
 def constant_pad_nd(
-    b: Builder, x: Value, pad: Sequence[int | Value], value: Scalar | Value = 0
+    b: Builder, x: Value, pad: Sequence[Size], value: Scalar | Value = 0
 ) -> Value | Reject:
     if is_dynamic(pad):
         return DYNAMIC
@@ -51,7 +51,7 @@ def _mirrored(b: Builder, x: Value, dim: int, start: int, count: int) -> list[Va
 @lowering(
     aten.reflection_pad1d.default, aten.reflection_pad2d.default, aten.reflection_pad3d.default
 )
-def reflection_pad(b: Builder, x: Value, padding: Sequence[int | Value]) -> Value | Reject:
+def reflection_pad(b: Builder, x: Value, padding: Sequence[Size]) -> Value | Reject:
     """[a b c d] --> [c b a b c d c] for padding (2, 1)."""
     if is_dynamic(padding):
         return DYNAMIC
@@ -73,7 +73,7 @@ def _repeated(b: Builder, x: Value, dim: int, at: int, count: int) -> list[Value
 @lowering(
     aten.replication_pad1d.default, aten.replication_pad2d.default, aten.replication_pad3d.default
 )
-def replication_pad(b: Builder, x: Value, padding: Sequence[int | Value]) -> Value | Reject:
+def replication_pad(b: Builder, x: Value, padding: Sequence[Size]) -> Value | Reject:
     """[a b c] --> [a a a b c c] for padding (2, 1)."""
     if is_dynamic(padding):
         return DYNAMIC

@@ -1,6 +1,7 @@
 """Lowerings of nearest up- and downsampling, with torch's own arithmetic of places."""
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import torch
 
@@ -9,15 +10,15 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic, move_dims
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic, move_dims
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.scatter import write
 
 aten = torch.ops.aten
 
-Sizes = Sequence[int | Value]
-Scale = float | Value | None
+Scale: TypeAlias = Any
+"""The user's factor, None, or a graph value where `is_dynamic` says so."""
 
 
 # -- nearest -------------------------------------------------------------------
@@ -92,28 +93,36 @@ def _nearest_backward(
 
 @lowering(aten.upsample_nearest1d.default)
 def upsample_nearest1d(
-    b: Builder, x: Value, output_size: Sizes, scales: Scale = None
+    b: Builder, x: Value, output_size: Sequence[Size], scales: Scale = None
 ) -> Value | Reject:
     return _nearest(b, x, (scales,), exact=False)
 
 
 @lowering(aten._upsample_nearest_exact1d.default)
 def upsample_nearest_exact1d(
-    b: Builder, x: Value, output_size: Sizes, scales: Scale = None
+    b: Builder, x: Value, output_size: Sequence[Size], scales: Scale = None
 ) -> Value | Reject:
     return _nearest(b, x, (scales,), exact=True)
 
 
 @lowering(aten.upsample_nearest2d.default)
 def upsample_nearest2d(
-    b: Builder, x: Value, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None
+    b: Builder,
+    x: Value,
+    output_size: Sequence[Size],
+    scales_h: Scale = None,
+    scales_w: Scale = None,
 ) -> Value | Reject:
     return _nearest(b, x, (scales_h, scales_w), exact=False)
 
 
 @lowering(aten._upsample_nearest_exact2d.default)
 def upsample_nearest_exact2d(
-    b: Builder, x: Value, output_size: Sizes, scales_h: Scale = None, scales_w: Scale = None
+    b: Builder,
+    x: Value,
+    output_size: Sequence[Size],
+    scales_h: Scale = None,
+    scales_w: Scale = None,
 ) -> Value | Reject:
     return _nearest(b, x, (scales_h, scales_w), exact=True)
 
@@ -122,7 +131,7 @@ def upsample_nearest_exact2d(
 def upsample_nearest3d(
     b: Builder,
     x: Value,
-    output_size: Sizes,
+    output_size: Sequence[Size],
     scales_d: Scale = None,
     scales_h: Scale = None,
     scales_w: Scale = None,
@@ -134,7 +143,7 @@ def upsample_nearest3d(
 def upsample_nearest_exact3d(
     b: Builder,
     x: Value,
-    output_size: Sizes,
+    output_size: Sequence[Size],
     scales_d: Scale = None,
     scales_h: Scale = None,
     scales_w: Scale = None,
@@ -146,8 +155,8 @@ def upsample_nearest_exact3d(
 def upsample_nearest1d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     scales: Scale = None,
 ) -> Value | Reject:
     return _nearest_backward(b, grad_output, (scales,), exact=False)
@@ -157,8 +166,8 @@ def upsample_nearest1d_backward(
 def upsample_nearest_exact1d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     scales: Scale = None,
 ) -> Value | Reject:
     return _nearest_backward(b, grad_output, (scales,), exact=True)
@@ -168,8 +177,8 @@ def upsample_nearest_exact1d_backward(
 def upsample_nearest2d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     scales_h: Scale = None,
     scales_w: Scale = None,
 ) -> Value | Reject:
@@ -180,8 +189,8 @@ def upsample_nearest2d_backward(
 def upsample_nearest_exact2d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     scales_h: Scale = None,
     scales_w: Scale = None,
 ) -> Value | Reject:

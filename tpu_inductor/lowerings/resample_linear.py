@@ -10,10 +10,10 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic, move_dims
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic, move_dims
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
-from tpu_inductor.lowerings.resample import Scale, Sizes, round_f32
+from tpu_inductor.lowerings.resample import Scale, round_f32
 from tpu_inductor.lowerings.scatter import write
 
 aten = torch.ops.aten
@@ -116,7 +116,7 @@ def _linear_one_backward(
 
 @lowering(aten.upsample_linear1d.default)
 def upsample_linear1d(
-    b: Builder, x: Value, output_size: Sizes, align_corners: bool, scales: Scale = None
+    b: Builder, x: Value, output_size: Sequence[Size], align_corners: bool, scales: Scale = None
 ) -> Value | Reject:
     return _linear(b, x, align_corners, (scales,))
 
@@ -125,7 +125,7 @@ def upsample_linear1d(
 def upsample_bilinear2d(
     b: Builder,
     x: Value,
-    output_size: Sizes,
+    output_size: Sequence[Size],
     align_corners: bool,
     scales_h: Scale = None,
     scales_w: Scale = None,
@@ -137,7 +137,7 @@ def upsample_bilinear2d(
 def upsample_trilinear3d(
     b: Builder,
     x: Value,
-    output_size: Sizes,
+    output_size: Sequence[Size],
     align_corners: bool,
     scales_d: Scale = None,
     scales_h: Scale = None,
@@ -150,8 +150,8 @@ def upsample_trilinear3d(
 def upsample_linear1d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     align_corners: bool,
     scales: Scale = None,
 ) -> Value | Reject:
@@ -162,8 +162,8 @@ def upsample_linear1d_backward(
 def upsample_bilinear2d_backward(
     b: Builder,
     grad_output: Value,
-    output_size: Sizes,
-    input_size: Sizes,
+    output_size: Sequence[Size],
+    input_size: Sequence[Size],
     align_corners: bool,
     scales_h: Scale = None,
     scales_w: Scale = None,

@@ -15,6 +15,7 @@ from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.dims import (
     DYNAMIC,
+    Size,
     at_least_1d,
     is_dynamic,
     move_dims,
@@ -25,7 +26,6 @@ from tpu_inductor.lowerings.registry import lowering
 
 aten = torch.ops.aten
 
-Index = int | Value
 MOST_SLICES = 64
 """Windows of more elements than this are gathered, not sliced one by one."""
 
@@ -37,7 +37,7 @@ def slice_bounds(extent: int, start: int | None, end: int | None) -> tuple[int, 
 
 
 @lowering(aten.select.int, aten.select_copy.int)
-def select(b: Builder, x: Value, dim: int, index: Index) -> Value | Reject:
+def select(b: Builder, x: Value, dim: int, index: Size) -> Value | Reject:
     if is_dynamic(index):
         return DYNAMIC
     dim = wrap_dim(dim, x.type.rank)
@@ -50,9 +50,9 @@ def slice_(
     b: Builder,
     x: Value,
     dim: int = 0,
-    start: Index | None = None,
-    end: Index | None = None,
-    step: Index = 1,
+    start: Size = None,
+    end: Size = None,
+    step: Size = 1,
 ) -> Value | Reject:
     if is_dynamic(start, end, step):
         return DYNAMIC
@@ -62,7 +62,7 @@ def slice_(
 
 
 @lowering(aten.narrow_copy.default)
-def narrow_copy(b: Builder, x: Value, dim: int, start: Index, length: Index) -> Value | Reject:
+def narrow_copy(b: Builder, x: Value, dim: int, start: Size, length: Size) -> Value | Reject:
     if is_dynamic(start):
         return DYNAMIC
     dim = wrap_dim(dim, x.type.rank)
@@ -82,7 +82,7 @@ def _split(b: Builder, x: Value, dim: int) -> tuple[Var, ...]:
 
 
 @lowering(aten.split.Tensor, aten.split_copy.Tensor, aten.unsafe_split.Tensor)
-def split(b: Builder, x: Value, split_size: Index, dim: int = 0) -> tuple[Var, ...]:
+def split(b: Builder, x: Value, split_size: Size, dim: int = 0) -> tuple[Var, ...]:
     return _split(b, x, wrap_dim(dim, x.type.rank))
 
 
@@ -92,7 +92,7 @@ def split(b: Builder, x: Value, split_size: Index, dim: int = 0) -> tuple[Var, .
     aten.unsafe_split_with_sizes.default,
 )
 def split_with_sizes(
-    b: Builder, x: Value, split_sizes: Sequence[Index], dim: int = 0
+    b: Builder, x: Value, split_sizes: Sequence[Size], dim: int = 0
 ) -> tuple[Var, ...]:
     return _split(b, x, wrap_dim(dim, x.type.rank))
 
@@ -129,7 +129,7 @@ def unfold(b: Builder, x: Value, dimension: int, size: int, step: int) -> Value:
 
 @lowering(aten.unfold_backward.default)
 def unfold_backward(
-    b: Builder, grad_in: Value, input_sizes: Sequence[Index], dim: int, size: int, step: int
+    b: Builder, grad_in: Value, input_sizes: Sequence[Size], dim: int, size: int, step: int
 ) -> Value | Reject:
     out = b.out[0]
     if out.rank == 0 or grad_in.type.size == 0:
@@ -201,7 +201,7 @@ def diag_embed(b: Builder, x: Value, offset: int = 0, dim1: int = -2, dim2: int 
 
 @lowering(aten.diagonal_backward.default)
 def diagonal_backward(
-    b: Builder, grad_output: Value, input_sizes: Sequence[Index], offset: int, dim1: int, dim2: int
+    b: Builder, grad_output: Value, input_sizes: Sequence[Size], offset: int, dim1: int, dim2: int
 ) -> Value:
     out, rank = b.out[0], b.out[0].rank
     first, second = wrap_dims((dim1, dim2), rank)
@@ -232,9 +232,9 @@ def slice_scatter(
     x: Value,
     src: Value,
     dim: int = 0,
-    start: Index | None = None,
-    end: Index | None = None,
-    step: Index = 1,
+    start: Size = None,
+    end: Size = None,
+    step: Size = 1,
 ) -> Value | Reject:
     if is_dynamic(start, end, step):
         return DYNAMIC
@@ -257,7 +257,7 @@ def slice_scatter(
 
 
 @lowering(aten.select_scatter.default)
-def select_scatter(b: Builder, x: Value, src: Value, dim: int, index: Index) -> Value | Reject:
+def select_scatter(b: Builder, x: Value, src: Value, dim: int, index: Size) -> Value | Reject:
     if is_dynamic(index):
         return DYNAMIC
     dim = wrap_dim(dim, x.type.rank)
@@ -269,11 +269,11 @@ def select_scatter(b: Builder, x: Value, src: Value, dim: int, index: Index) -> 
 def slice_backward(
     b: Builder,
     grad_output: Value,
-    input_sizes: Sequence[Index],
+    input_sizes: Sequence[Size],
     dim: int,
-    start: Index,
-    end: Index,
-    step: Index,
+    start: Size,
+    end: Size,
+    step: Size,
 ) -> Value | Reject:
     if is_dynamic(start, end, step):
         return DYNAMIC
@@ -285,7 +285,7 @@ def slice_backward(
 
 @lowering(aten.select_backward.default)
 def select_backward(
-    b: Builder, grad_output: Value, input_sizes: Sequence[Index], dim: int, index: Index
+    b: Builder, grad_output: Value, input_sizes: Sequence[Size], dim: int, index: Size
 ) -> Value | Reject:
     if is_dynamic(index):
         return DYNAMIC

@@ -7,7 +7,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, at_least_1d, is_dynamic, wrap_dim
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, at_least_1d, is_dynamic, wrap_dim
 from tpu_inductor.lowerings.indexing import take_along
 from tpu_inductor.lowerings.registry import lowering
 
@@ -73,7 +73,7 @@ def argsort_stable(
 def topk(
     b: Builder,
     x: Value,
-    k: int | Value,
+    k: Size,
     dim: int = -1,
     largest: bool = True,
     sorted: bool = True,
@@ -103,7 +103,7 @@ def _pick(b: Builder, values: Var, indices: Var, dim: int, at: Var | int) -> tup
 
 @lowering(aten.kthvalue.default)
 def kthvalue(
-    b: Builder, x: Value, k: int | Value, dim: int = -1, keepdim: bool = False
+    b: Builder, x: Value, k: Size, dim: int = -1, keepdim: bool = False
 ) -> tuple[Value, Value] | Reject:
     if is_dynamic(k):
         return DYNAMIC

@@ -13,13 +13,12 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.dims import DYNAMIC, is_dynamic
+from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.scatter import write
 
 aten = torch.ops.aten
 
-Sizes = Sequence[int | Value]
 
 _BEYOND = Reject("a strided view of storage beyond the tensor")
 
@@ -52,7 +51,7 @@ def _places(b: Builder, size: tuple[int, ...], stride: Sequence[int], offset: in
 
 @lowering(aten.as_strided.default, aten.as_strided_copy.default)
 def as_strided(
-    b: Builder, x: Value, size: Sizes, stride: Sizes, storage_offset: int | Value | None = None
+    b: Builder, x: Value, size: Sequence[Size], stride: Sequence[Size], storage_offset: Size = None
 ) -> Value | Reject:
     if is_dynamic(stride, storage_offset):
         return DYNAMIC
@@ -78,9 +77,9 @@ def as_strided_scatter(
     b: Builder,
     x: Value,
     src: Value,
-    size: Sizes,
-    stride: Sizes,
-    storage_offset: int | Value | None = None,
+    size: Sequence[Size],
+    stride: Sequence[Size],
+    storage_offset: Size = None,
 ) -> Value | Reject:
     if is_dynamic(size, stride, storage_offset):
         return DYNAMIC

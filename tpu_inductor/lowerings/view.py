@@ -15,6 +15,7 @@ from tpu_inductor.graph.core import Value
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.dims import (
     DYNAMIC,
+    Size,
     at_least_1d,
     is_dynamic,
     move_dims,
@@ -185,7 +186,7 @@ def pixel_unshuffle(b: Builder, x: Value, downscale_factor: int) -> Value:
 
 
 @lowering(aten.channel_shuffle.default, aten.native_channel_shuffle.default)
-def channel_shuffle(b: Builder, x: Value, groups: int | Value) -> Value | Reject:
+def channel_shuffle(b: Builder, x: Value, groups: Size) -> Value | Reject:
     if is_dynamic(groups):
         return DYNAMIC
     batch, channels, *rest = x.type.dims
