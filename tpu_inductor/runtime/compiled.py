@@ -31,6 +31,16 @@ class Plan:
     steps: tuple[Program | Eqn, ...]
     interpret: Interpret
 
+    def __str__(self) -> str:
+        lines = [f"plan {self.name}"]
+        for step in self.steps:
+            if isinstance(step, Eqn):
+                lines.append(f"  eager    {step}")
+            else:
+                inputs, outputs = (", ".join(map(str, v)) for v in (step.inputs, step.outputs))
+                lines.append(f"  program  {outputs} = {step.name}({inputs})")
+        return "\n".join(lines)
+
 
 class CompiledGraph:
     """Calls a plan: `(args: list) -> tuple`. Empties the list, so that its tensors can die early.
