@@ -5,6 +5,7 @@ convolution (channels, out / groups, *window).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 import torch
@@ -22,6 +23,16 @@ aten = torch.ops.aten
 
 Ints = Sequence[int]
 MOST_WINDOW_PLACES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Geometry:
+    """How windows lie over the input, per spatial dimension."""
+
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    groups: int
 
 
 def _per_dim(values: Ints, rank: int) -> tuple[int, ...]:
@@ -67,13 +78,11 @@ def _spread_conv(
     x: Value,
     weight: Value,
     extents: Ints,
-    *,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
+    geometry: _Geometry,
 ) -> Var:
     """The transposed convolution whose result has the spatial `extents`."""
+    stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+    groups = geometry.groups
     edges: list[tuple[int, int]] = []
     for i, extent in enumerate(extents):
         reach = dilation[i] * (weight.type.dims[i + 2] - 1)
@@ -110,16 +119,8 @@ def convolution(
     rank = out.rank - 2
     strides, pads, dilations = (_per_dim(v, rank) for v in (stride, padding, dilation))
     if transposed:
-        result: Value = _spread_conv(
-            b,
-            input,
-            weight,
-            out.dims[2:],
-            stride=strides,
-            padding=pads,
-            dilation=dilations,
-            groups=groups,
-        )
+        geometry = _Geometry(strides, pads, dilations, groups)
+        result: Value = _spread_conv(b, input, weight, out.dims[2:], geometry)
     else:
         edges = [(p, p) for p in pads]
         result = _conv(b, input, weight, edges, strides=strides, dilation=dilations, groups=groups)
@@ -140,16 +141,14 @@ def _weight_gradient(
     grad: Value,
     x: Value,
     window: Ints,
-    *,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
+    geometry: _Geometry,
 ) -> Var:
     """grad (n, out, ...), x (n, channels, ...) --> (out, channels / groups, *window).
 
     Channels become the batch and the batch becomes channels; stride and dilation change places.
     """
+    stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+    groups = geometry.groups
     batch, channels, *spatial = x.type.dims
     rank = len(spatial)
     rest = range(3, rank + 3)
@@ -189,7 +188,7 @@ def convolution_backward(
         return Reject("the gradient of a convolution of nothing")
     rank = input.type.rank - 2
     strides, pads, dilations = (_per_dim(v, rank) for v in (stride, padding, dilation))
-    shared = {"stride": strides, "padding": pads, "dilation": dilations, "groups": groups}
+    geometry = _Geometry(strides, pads, dilations, groups)
     grad_input: Value | None = None
     grad_weight: Value | None = None
     if output_mask[0] and transposed:
@@ -201,10 +200,10 @@ def convolution_backward(
         for dim in range(2, rank + 2):
             grad_input = b.slice(grad_input, dim, 0, input.type.dims[dim])
     elif output_mask[0]:
-        grad_input = _spread_conv(b, grad_output, weight, input.type.dims[2:], **shared)
+        grad_input = _spread_conv(b, grad_output, weight, input.type.dims[2:], geometry)
     if output_mask[1]:
         pair = (input, grad_output) if transposed else (grad_output, input)
-        grad_weight = _weight_gradient(b, *pair, weight.type.dims[2:], **shared)
+        grad_weight = _weight_gradient(b, *pair, weight.type.dims[2:], geometry)
     grad_bias = _bias_gradient(b, grad_output) if output_mask[2] else None
     return grad_input, grad_weight, grad_bias
 
