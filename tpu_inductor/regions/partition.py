@@ -151,14 +151,15 @@ def _before(wiring: Wiring, nodes: list[_Node]) -> list[set[int]]:
 
 
 def _owners(wiring: Wiring, nodes: list[_Node]) -> dict[Var, int]:
-    """Which node defines each value for the others: never a kernel's private copy of a view."""
-    owner: dict[Var, int] = {}
-    for n, node in enumerate(nodes):
-        for i in node.members:
-            eqn = wiring.graph.eqns[i]
-            if node.tier is not Tier.PALLAS or not is_free(eqn):
-                owner.update(dict.fromkeys(eqn.outputs, n))
-    return owner
+    """Which node defines each value for the others."""
+    return {v: n for n, node in enumerate(nodes) for v in _makes(wiring, node)}
+
+
+def _makes(wiring: Wiring, node: _Node) -> tuple[Var, ...]:
+    """The values that a node defines for others: not a kernel's private copies of views."""
+    eqns = [wiring.graph.eqns[i] for i in node.members]
+    private = node.tier is Tier.PALLAS
+    return tuple(v for e in eqns if not (private and is_free(e)) for v in e.outputs)
 
 
 def _reads(wiring: Wiring, node: _Node) -> tuple[Var, ...]:
@@ -185,7 +186,7 @@ def _segments(wiring: Wiring, ordered: list[tuple[int, _Node]]) -> tuple[Segment
         later = results.union(*reads[r + 1 :])
         regions = _regions(wiring, run, later, names)
         made = [v for region in regions for v in region.outputs]
-        inside = set(made)
+        inside = {v for node in run for v in _makes(wiring, node)}
         segments.append(
             Segment(
                 regions,
@@ -210,10 +211,8 @@ def _regions(
     regions: list[Region] = []
     for node in reversed(merged):
         eqns = tuple(wiring.graph.eqns[i] for i in node.members)
-        free = node.tier is Tier.PALLAS
-        made = [v for e in eqns if not (free and is_free(e)) for v in e.outputs]
         reads = _reads(wiring, node)
-        outputs = tuple(v for v in made if v in needed)
+        outputs = tuple(v for v in _makes(wiring, node) if v in needed)
         needed.update(reads)
         name = _unique(_name(node.tier, eqns), names)
         regions.append(
