@@ -177,8 +177,8 @@ def _select_convert():
         x = values(src, 2, 9)
         if src in FLOATS and dst.is_float:
             x = edge_values(src)
-        if src in FLOATS and dst in UNSIGNED:
-            x = x.abs()
+        if src.is_float and dst in UNSIGNED:
+            x = x.float().abs().to(x.dtype)
         if src in INTS and dst in INTS + BOOL:
             x = edge_values(src)
         yield Case("convert", A.Convert(dst), (x,), f"{src.short}-{dst.short}")

@@ -11,6 +11,7 @@ subscripted names, or `literal(lit)`; the names jax, jnp and lax are the usual i
 from collections.abc import Sequence
 
 from tpu_inductor.codegen.expr_literal import (
+    FLOAT8,
     HALF,
     Spelling,
     dtype_text,
@@ -34,13 +35,25 @@ def spell(eqn: Eqn, operands: Sequence[str]) -> str:
 
 # -- pointwise ------------------------------------------------------------------
 def _call(function: str) -> Spelling:
-    """`jnp.exp(x)`."""
+    """`jnp.maximum(x, y)`, exact in every type."""
     return lambda eqn, ops: f"{function}({', '.join(mixed_operands(eqn, ops))})"
 
 
-def _lax_call(function: str) -> Spelling:
-    """`lax.erf(x)`, for functions that do not promote their operands."""
-    return lambda eqn, ops: f"{function}({', '.join(typed_operands(eqn, ops))})"
+def _float_call(function: str) -> Spelling:
+    """`jnp.exp(x)`; 16-bit floats compute in float32 and round once.
+
+    JAX computes some functions of bfloat16 in several rounded steps (exp2 of 100 is 27 % off).
+    """
+
+    def text(eqn: Eqn, ops: Sequence[str]) -> str:
+        dtype = eqn.out.type.dtype
+        operands = typed_operands(eqn, ops)
+        if dtype not in HALF:
+            return f"{function}({', '.join(operands)})"
+        wide = ", ".join(f"{x}.astype(jnp.float32)" for x in operands)
+        return f"{function}({wide}).astype({dtype_text(dtype)})"
+
+    return text
 
 
 def _prefix(sign: str) -> Spelling:
@@ -92,20 +105,35 @@ def _idiv(eqn: Eqn, ops: Sequence[str]) -> str:
     dtype = eqn.out.type.dtype
     if not dtype.is_float:
         return f"lax.div({x}, {y})"
-    return f"jnp.trunc({x} / {y})"
+    if dtype not in HALF:
+        return f"jnp.trunc({x} / {y})"
+    quotient = f"{x}.astype(jnp.float32) / {y}.astype(jnp.float32)"
+    return f"jnp.trunc({quotient}).astype({dtype_text(dtype)})"
 
 
 def _pow(eqn: Eqn, ops: Sequence[str]) -> str:
-    """jnp.power refuses a bare negative integer exponent, so integers are typed."""
-    is_float = eqn.out.type.dtype.is_float
-    x, y = mixed_operands(eqn, ops) if is_float else typed_operands(eqn, ops)
-    return f"jnp.power({x}, {y})"
+    """jnp.power of integers reads six bits of the exponent; this reads them all.
+
+    A negative power of an integer other than 1 and -1 is 0, as in torch.
+    """
+    x, y = typed_operands(eqn, ops)
+    dtype, power = eqn.out.type.dtype, eqn.inputs[1]
+    if dtype.is_float:
+        return _float_call("jnp.power")(eqn, ops)
+    if isinstance(power, Lit) and power.value >= 0:
+        return f"lax.integer_pow({x}, {power.value})"
+    step = "(jnp.where(s[2] & 1 != 0, s[0] * s[1], s[0]), s[1] * s[1], s[2] >> 1)"
+    start = "(jnp.ones_like(x), x, y)"
+    whole = f"lax.fori_loop(0, {8 * dtype.itemsize}, lambda _, s: {step}, {start})[0]"
+    inverse = "jnp.where(jnp.abs(x) != 1, 0, jnp.where(y & 1 == 0, 1, x))"
+    function = f"lambda x, y: jnp.where(y < 0, {inverse}, {whole})"
+    return f"({function})(*jnp.broadcast_arrays({x}, {y}))"
 
 
 def _digamma(eqn: Eqn, ops: Sequence[str]) -> str:
     """torch has a signed pole at 0, where JAX gives NaN."""
     (x,) = typed_operands(eqn, ops)
-    return f"jnp.where({x} == 0, -1 / {x}, lax.digamma({x}))"
+    return f"jnp.where({x} == 0, -1 / {x}, {_float_call('lax.digamma')(eqn, ops)})"
 
 
 def _is_nan(eqn: Eqn, ops: Sequence[str]) -> str:
@@ -126,8 +154,15 @@ def _convert(eqn: Eqn, ops: Sequence[str]) -> str:
         return x
     if dst is DType.BOOL:
         return f"{x} != 0"
-    if dst is DType.F8E4M3:  # torch saturates, JAX overflows to NaN
-        return f"jnp.clip({x}, -448, 448).astype({dtype_text(dst)})"
+    if dst in FLOAT8:
+        return _to_float8(x, src, dst)
+    return f"{x}.astype({dtype_text(dst)})"
+
+
+def _to_float8(x: str, src: DType, dst: DType) -> str:
+    """torch rounds by way of float32, and saturates in float8_e4m3fn where JAX gives NaN."""
+    x = x if src is DType.F32 else f"{x}.astype(jnp.float32)"
+    x = f"jnp.clip({x}, -448.0, 448.0)" if dst is DType.F8E4M3 else x
     return f"{x}.astype({dtype_text(dst)})"
 
 
@@ -139,7 +174,7 @@ def _bitcast(eqn: Eqn, ops: Sequence[str]) -> str:
     if dst is DType.BOOL:
         return f"{x} != 0"
     if src is DType.BOOL:
-        return f"{x}.astype({dtype_text(dst)})"
+        x = f"{x}.astype(jnp.uint8)"
     return f"lax.bitcast_convert_type({x}, {dtype_text(dst)})"
 
 
@@ -223,7 +258,6 @@ def _dot(eqn: Eqn, ops: Sequence[str]) -> str:
 
 
 _JNP = {
-    "abs": "abs",
     "exp": "exp",
     "exp2": "exp2",
     "expm1": "expm1",
@@ -245,7 +279,6 @@ _JNP = {
     "acosh": "arccosh",
     "atanh": "arctanh",
     "atan2": "arctan2",
-    "nextafter": "nextafter",
 }
 _LAX = ["rsqrt", "erf", "erfc", "erf_inv", "lgamma", "logistic", "rem"]
 _INFIX = {
@@ -265,10 +298,12 @@ _INFIX = {
 }
 
 SPELL: dict[str, Spelling] = {
-    **{prim: _call(f"jnp.{name}") for prim, name in _JNP.items()},
-    **{name: _lax_call(f"lax.{name}") for name in _LAX},
+    **{prim: _float_call(f"jnp.{name}") for prim, name in _JNP.items()},
+    **{name: _float_call(f"lax.{name}") for name in _LAX},
     **{prim: _infix(sign) for prim, sign in _INFIX.items()},
     **{name: _rounding(f"jnp.{name}") for name in ("floor", "ceil", "round", "trunc")},
+    "abs": _call("jnp.abs"),
+    "nextafter": _call("jnp.nextafter"),
     "neg": _prefix("-"),
     "not": _prefix("~"),
     "add": _infix("+", on_bool="|"),

@@ -6,7 +6,7 @@ from torch import Tensor
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.interp_pointwise import Meaning
-from tpu_inductor.graph.interp_tensor import MOVEMENT
+from tpu_inductor.graph.interp_tensor import pad_tensor
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 
 
@@ -20,19 +20,15 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 def _dot(attrs: A.Dot, lhs: Tensor, rhs: Tensor) -> Tensor:
     out = TORCH_DTYPE[attrs.dtype]
     acc = torch.promote_types(_wide(lhs.dtype), _wide(out))
-    left = lhs.permute(
-        *attrs.lhs_batch, *attrs.free("lhs", lhs.ndim), *attrs.lhs_contract
-    ).to(acc)
-    right = rhs.permute(
-        *attrs.rhs_batch, *attrs.rhs_contract, *attrs.free("rhs", rhs.ndim)
-    ).to(acc)
+    left = lhs.permute(*attrs.lhs_batch, *attrs.free("lhs", lhs.ndim), *attrs.lhs_contract).to(acc)
+    right = rhs.permute(*attrs.rhs_batch, *attrs.rhs_contract, *attrs.free("rhs", rhs.ndim)).to(acc)
     batches, inner = len(attrs.lhs_batch), len(attrs.lhs_contract)
     batch, m = left.shape[:batches], left.shape[batches : left.ndim - inner]
     k, n = right.shape[batches : batches + inner], right.shape[batches + inner :]
     product = torch.matmul(
         left.reshape(*batch, m.numel(), k.numel()), right.reshape(*batch, k.numel(), n.numel())
     )
-    return product.reshape(*batch, *m, *n).to(out)
+    return product.reshape((*batch, *m, *n)).to(out)
 
 
 def _conv(attrs: A.Conv, x: Tensor, w: Tensor) -> Tensor:
@@ -46,7 +42,7 @@ def _conv(attrs: A.Conv, x: Tensor, w: Tensor) -> Tensor:
         (0, 0, *(high for _, high in attrs.padding)),
         (0, 0, *(d - 1 for d in attrs.lhs_dilation)),
     )
-    padded = MOVEMENT["pad"](pad, x.to(acc), torch.zeros((), dtype=acc))
+    padded = pad_tensor(pad, x.to(acc), torch.zeros((), dtype=acc))
     out = _CONVOLUTIONS[rank](
         padded,
         w.to(acc),

@@ -54,7 +54,7 @@ def _slice(attrs: A.Slice, x: Tensor) -> Tensor:
     return x[tuple(map(slice, attrs.start, attrs.limit, attrs.stride))]
 
 
-def _pad(attrs: A.Pad, x: Tensor, value: Tensor) -> Tensor:
+def pad_tensor(attrs: A.Pad, x: Tensor, value: Tensor) -> Tensor:
     """Spreads by `interior`, pads by the positive edges, then crops by the negative ones."""
     shape: list[int] = []
     place: list[slice] = []
@@ -213,7 +213,7 @@ MOVEMENT: dict[str, Meaning] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice,
-    "pad": _pad,
+    "pad": pad_tensor,
     "concat": _concat,
     "rev": _rev,
     "gather": _gather,
