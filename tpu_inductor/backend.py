@@ -54,8 +54,21 @@ def compile_fx_graph(gm: GraphModule, args: Sequence[Any], *, options: Options) 
     name = get_aot_graph_name()
     sources = size_sources(gm)
     if sources.symbols:
-        return DynamicGraph(gm, name, sources, options)
-    return compile_sized(gm, name, {}, options)
+        return as_boxed(DynamicGraph(gm, name, sources, options))
+    return as_boxed(compile_sized(gm, name, {}, options))
+
+
+def as_boxed(run: Boxed) -> Boxed:
+    """`run` as a function that carries torch's mark of the boxed convention.
+
+    A class attribute would not do: Dynamo wraps backward graphs and copies what is in `__dict__`.
+    """
+
+    def call(args: list[Any]) -> Sequence[Any]:
+        return run(args)
+
+    call._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
+    return call
 
 
 def compile_sized(
@@ -83,8 +96,6 @@ def _ignore(stage: str, value: object) -> None:
 class EagerGraph:
     """An FX graph that runs in torch, node by node."""
 
-    _boxed_call = True
-
     def __init__(self, gm: GraphModule) -> None:
         self.gm = gm
 
@@ -96,8 +107,6 @@ class EagerGraph:
 
 class DynamicGraph:
     """A graph with symbolic shapes: one compiled graph for each set of sizes that it meets."""
-
-    _boxed_call = True
 
     def __init__(self, gm: GraphModule, name: str, sources: SizeSources, options: Options) -> None:
         self.gm = gm

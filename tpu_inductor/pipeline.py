@@ -13,9 +13,11 @@ from torch.fx import GraphModule
 
 from tpu_inductor.codegen.program import Program, print_program
 from tpu_inductor.errors import Reject, Unsupported
-from tpu_inductor.front.import_fx import Imported, import_fx
+from tpu_inductor.front.import_fx import import_fx
+from tpu_inductor.front.outputs import with_values
 from tpu_inductor.front.symbols import Sizes
 from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.verify import verify
 from tpu_inductor.options import Options
@@ -61,7 +63,9 @@ def lower_graph(
     if options.strict:
         refuse_eager(scheduled)
     steps = print_steps(name, scheduled, chip)
-    plan = Plan(name, graph, imported.signature, imported.constants, steps, _interpret(options))
+    outputs = with_values(imported.signature.outputs, graph.outputs)
+    signature = Signature(imported.signature.inputs, outputs)
+    plan = Plan(name, graph, signature, imported.constants, steps, _interpret(options))
     return Lowered(scheduled, plan)
 
 

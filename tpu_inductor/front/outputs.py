@@ -1,6 +1,7 @@
 """The graph's results: from the output node of an FX graph to values and a convention."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
@@ -82,3 +83,12 @@ def _is_view(target: object) -> bool:
         return False
     alias = target._schema.returns[0].alias_info
     return alias is not None and not alias.is_write
+
+
+def with_values(outputs: tuple[Output, ...], values: tuple[Value, ...]) -> tuple[Output, ...]:
+    """The same convention for a rewritten graph, whose outputs are `values` in the same order."""
+    rest = iter(values)
+    return tuple(
+        replace(o, value=next(rest)) if isinstance(o, TensorOutput | ScalarOutput) else o
+        for o in outputs
+    )
