@@ -73,6 +73,19 @@ class Wiring:
         earlier = [i for i in self.eager if i < index] if index in self.eager else []
         return found | frozenset(earlier[-1:])
 
+    def compute_readers(self, var: Var) -> frozenset[int]:
+        """The computing equations that read `var`, through free ones."""
+        found: set[int] = set()
+        todo = [var]
+        while todo:
+            for reader in self.readers.get(todo.pop(), ()):
+                eqn = self.graph.eqns[reader]
+                if is_free(eqn):
+                    todo.extend(eqn.outputs)
+                else:
+                    found.add(reader)
+        return frozenset(found)
+
     def outputs(self, group: Group) -> tuple[Var, ...]:
         """The computed values of `group` that something outside reads, in order."""
         inside = set(group.members)

@@ -1,15 +1,19 @@
-"""Grows groups of equations into regions, each join checked by the join rules.
+"""Grows groups of equations into regions, the most profitable join first.
 
-Joins are tried in three passes: every equation alone, then with the producers of its operands
-(a matmul first, so that bias, activation and residual become its epilogue), then siblings that read the
-same tensor over the same axes.
+A join is worth the memory traffic that it saves: a value that then stays inside a kernel is neither
+written nor read, one that two members read is read once. Every join is checked by the join rules.
+
+    h = mm + x; sq = h * h; ms = mean(sq); y = h * rsqrt(ms)
+    --> {mm, h} saves mm twice;  {sq, ms} saves sq twice;  {sq, ms, y} reads h once
 """
 
-from collections.abc import Iterator
+import heapq
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph.core import Eqn, Graph, Var
+from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factoring, factorise
@@ -26,6 +30,7 @@ MAX_EQNS = 256
 class Growth:
     """The groups so far, by leader, and what was refused on the way."""
 
+    flow: Flow
     groups: dict[int, Group] = field(default_factory=dict[int, Group])
     left: dict[int, str] = field(default_factory=dict[int, str])
     refused: dict[int, dict[str, None]] = field(default_factory=dict[int, dict[str, None]])
@@ -41,14 +46,20 @@ class Grower:
 
     def grow(self) -> Growth:
         """Groups of the equations that become kernels, and why the others do not."""
-        flow, growth = Flow.of(self.wiring), Growth()
+        growth = Growth(Flow.of(self.wiring))
         self._seed(growth)
-        for i in sorted(growth.groups):
-            for source in self._producers(i):
-                self._join(flow, growth, flow.leader[source], flow.leader[i])
-        for a, b in self._siblings():
-            if flow.leader.get(a) != flow.leader.get(b):
-                self._join(flow, growth, flow.leader[a], flow.leader[b], needs_shared=True)
+        queue = [(-self._saved(growth, a, b), a, b) for a, b in self._pairs(growth)]
+        heapq.heapify(queue)
+        while queue:
+            score, i, j = heapq.heappop(queue)
+            a, b = growth.flow.leader[i], growth.flow.leader[j]
+            if a == b:
+                continue
+            now = -self._saved(growth, a, b)
+            if now > score:
+                heapq.heappush(queue, (now, i, j))
+            elif now < 0:
+                self._join(growth, a, b)
         return growth
 
     def propose(self, group: Group) -> Factoring | Reject:
@@ -67,96 +78,118 @@ class Grower:
         return factoring
 
     def eqns(self, group: Group) -> tuple[Eqn, ...]:
-        return tuple(self._graph.eqns[i] for i in group.members)
+        return tuple(self.wiring.graph.eqns[i] for i in group.members)
 
-    @property
-    def _graph(self) -> Graph:
-        return self.wiring.graph
-
+    # -- one equation alone -------------------------------------------------------
     def _seed(self, growth: Growth) -> None:
-        """Every equation that can be a kernel alone; its closure ends where factors would clash."""
-        for i, eqn in enumerate(self._graph.eqns):
+        """Every equation that can be a kernel alone."""
+        for i, eqn in enumerate(self.wiring.graph.eqns):
             if eqn.prim == EAGER or is_free(eqn):
                 continue
-            refusal: Reject | None = reject_for_mosaic(eqn)
-            if refusal is None:
-                for closure in (self._closure(i), frozenset[int]()):
-                    group = Group(frozenset({i}), closure)
-                    result = self.propose(group)
-                    if not isinstance(result, Reject):
-                        growth.groups[i] = group
-                        break
-                    refusal = result
-            if i not in growth.groups and refusal is not None:
-                growth.left[i] = refusal.reason
+            refusal = reject_for_mosaic(eqn)
+            seed = self._alone(i) if refusal is None else refusal
+            if isinstance(seed, Reject):
+                growth.left[i] = seed.reason
+            else:
+                growth.groups[i] = seed
 
-    def _closure(self, index: int) -> frozenset[int]:
-        """The free equations before `index` whose types a kernel can hold."""
+    def _alone(self, index: int) -> Group | Reject:
+        """The equation with as much of its closure as leaves its axes whole.
+
+        A view that would break an axis apart is left to XLA: first on one operand, then on all.
+        """
+        chains = [self._closure(v) for v in self.wiring.graph.eqns[index].operands]
+        every = frozenset[int]().union(*chains)
+        without = [every - chain for chain in chains if chain]
+        refusal = Reject("no closure")
+        for closure in dict.fromkeys([every, *without, frozenset[int]()]):
+            group = Group(frozenset({index}), closure)
+            result = self.propose(group)
+            if not isinstance(result, Reject):
+                return group
+            refusal = result
+        return refusal
+
+    def _closure(self, operand: Var) -> frozenset[int]:
+        """The free equations behind `operand` whose types a kernel can hold."""
         found: set[int] = set()
-        todo = list(self._graph.eqns[index].operands)
+        todo = [operand]
         while todo:
             source = self.wiring.producer.get(todo.pop())
             if source is None or source in found:
                 continue
-            eqn = self._graph.eqns[source]
+            eqn = self.wiring.graph.eqns[source]
             if is_free(eqn) and reject_for_mosaic(eqn) is None:
                 found.add(source)
                 todo.extend(eqn.operands)
         return frozenset(found)
 
-    def _producers(self, index: int) -> list[int]:
-        """The computing equations that `index` reads, matmuls first, then the latest."""
-        sources = self.wiring.sources(index)
-        is_dot = {s: PRIMS.get(self._graph.eqns[s].prim, None) for s in sources}
-        return sorted(
-            sources, key=lambda s: (getattr(is_dot[s], "kind", None) is not Kind.DOT, -s)
-        )
-
-    def _siblings(self) -> Iterator[tuple[int, int]]:
-        """Pairs of computing equations that read one value, next neighbours first."""
-        for readers in self._readers().values():
-            yield from zip(readers, readers[1:], strict=False)
-
-    def _readers(self) -> dict[Var, list[int]]:
-        """The computing equations that read each value that is not free, through free ones."""
+    # -- what to join -------------------------------------------------------------
+    def _pairs(self, growth: Growth) -> set[tuple[int, int]]:
+        """Producers with consumers, and neighbouring readers of one value."""
+        pairs: set[tuple[int, int]] = set()
         readers: dict[Var, list[int]] = {}
-        for i, eqn in enumerate(self._graph.eqns):
-            if is_free(eqn):
-                continue
-            free = self.wiring.closure(i)
-            read = {v for j in (i, *free) for v in self._graph.eqns[j].operands}
-            for v in read:
-                if self.wiring.producer.get(v) not in free:
-                    readers.setdefault(v, []).append(i)
-        return readers
+        for i, group in sorted(growth.groups.items()):
+            for v in self._reads(group):
+                source = self.wiring.producer.get(v)
+                if source in growth.groups:
+                    pairs.add((source, i))
+                readers.setdefault(v, []).append(i)
+        for same in readers.values():
+            pairs.update(itertools.pairwise(same))
+        return pairs
 
-    def _join(
-        self, flow: Flow, growth: Growth, a: int, b: int, needs_shared: bool = False
-    ) -> None:
-        if a == b or a not in growth.groups or b not in growth.groups:
-            return
+    def _reads(self, group: Group) -> set[Var]:
+        eqns = self.eqns(group)
+        inside = {v for e in eqns for v in e.outputs}
+        return {v for e in eqns for v in e.operands} - inside
+
+    def _saved(self, growth: Growth, a: int, b: int) -> int:
+        """Bytes that need not be moved if the two groups were one."""
+        first, second = growth.groups[a], growth.groups[b]
+        reads, others = self._reads(first), self._reads(second)
+        shared = sum(v.type.nbytes for v in reads & others)
+        together = first | second
+        left = set(self.wiring.outputs(together))
+        for v in (*self.wiring.outputs(first), *self.wiring.outputs(second)):
+            crosses = v in reads or v in others
+            shared += v.type.nbytes * (crosses + (v not in left))
+        return shared
+
+    def _join(self, growth: Growth, a: int, b: int) -> None:
         group = growth.groups[a] | growth.groups[b]
         if group in growth.failed:
             return
-        result = self._try(flow, group, a, b, needs_shared)
+        result = self._try(growth, group, a, b)
         if isinstance(result, Reject):
             growth.failed.add(group)
             growth.refused.setdefault(b, {})[f"{self._name(a)}: {result.reason}"] = None
             return
-        kept = flow.merge(a, b)
+        kept = growth.flow.merge(a, b)
         growth.groups[kept] = group
         del growth.groups[b]
         growth.refused[kept] = growth.refused.pop(a, {}) | growth.refused.pop(b, {})
 
-    def _try(
-        self, flow: Flow, group: Group, a: int, b: int, needs_shared: bool
-    ) -> Factoring | Reject:
-        if flow.closes_cycle(a, b):
+    def _try(self, growth: Growth, group: Group, a: int, b: int) -> Factoring | Reject:
+        if growth.flow.closes_cycle(a, b):
             return Reject("it would close a cycle")
         result = self.propose(group)
-        if not isinstance(result, Reject) and needs_shared and not self._shares(group, result):
+        if isinstance(result, Reject) or self._flows(growth.groups[a], growth.groups[b]):
+            return result
+        if any(PRIMS[e.prim].kind is Kind.DOT for e in self.eqns(group)):
+            return Reject("a matmul is joined by what it feeds alone")
+        if not self._shares(group, result):
             return Reject("they read no tensor over the same axes")
         return result
+
+    def _flows(self, a: Group, b: Group) -> bool:
+        """Whether one group reads what the other makes."""
+        return bool(
+            self._reads(a).intersection(self._made(b)) or self._reads(b).intersection(self._made(a))
+        )
+
+    def _made(self, group: Group) -> Iterable[Var]:
+        return [v for i in group.compute for v in self.wiring.graph.eqns[i].outputs]
 
     def _shares(self, group: Group, factoring: Factoring) -> bool:
         """Whether some outer value is read twice, over every axis, and both readings are one."""
@@ -170,4 +203,4 @@ class Grower:
         return False
 
     def _name(self, leader: int) -> str:
-        return self._graph.eqns[leader].outputs[0].name
+        return self.wiring.graph.eqns[leader].outputs[0].name

@@ -49,10 +49,13 @@ def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> 
     kernels = 0
     taken: set[int] = set()
     left = dict(growth.left)
+    computed = frozenset[int]().union(*(g.compute for g in growth.groups.values()))
     for leader, group in sorted(growth.groups.items()):
         factoring = grower.propose(group)
         assert isinstance(factoring, Factoring)
         reason = _reason_for_xla(grower.eqns(group), prefer)
+        if not reason and prefer == "auto" and _is_between_xla(wiring, group, computed):
+            reason = "XLA fuses it with its neighbours"
         if not reason and fuel is not None and kernels >= fuel:
             reason = "out of fuel"
         if reason:
@@ -85,6 +88,22 @@ def _reason_for_xla(eqns: tuple[Eqn, ...], prefer: str) -> str:
     if len(work) == 1 and PRIMS[work[0].prim].kind is Kind.DOT:
         return "a matmul without epilogue"
     return ""
+
+
+def _is_between_xla(wiring: Wiring, group: Group, computed: frozenset[int]) -> bool:
+    """Whether a small pointwise region only stands between operations that XLA runs.
+
+    A kernel there would cut in two what XLA compiles as one loop (a negation inside a rotation).
+    """
+    eqns = wiring.graph.eqns
+    work = [eqns[i] for i in group.compute]
+    if len(work) > 2 or any(PRIMS[e.prim].kind is not Kind.POINTWISE for e in work):
+        return False
+    before = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
+    results = set(wiring.graph.outputs)
+    after = [r for v in wiring.outputs(group) for r in wiring.compute_readers(v)]
+    ends = any(v in results for i in group.compute for v in eqns[i].outputs)
+    return bool(before and after) and not ends and computed.isdisjoint({*before, *after})
 
 
 def _single(index: int, eqn: Eqn, left: dict[int, str]) -> _Node:
@@ -204,7 +223,7 @@ def _regions(
     merged: list[_Node] = []
     for node in run:
         if merged and node.tier is Tier.XLA and merged[-1].tier is Tier.XLA:
-            merged[-1] = _Node(Tier.XLA, merged[-1].members + node.members)
+            merged[-1] = _merge(merged[-1], node)
         else:
             merged.append(node)
     needed = set(later)
@@ -219,6 +238,13 @@ def _regions(
             Region(name, node.tier, eqns, reads, outputs, node.factoring, node.reason, node.refused)
         )
     return tuple(reversed(regions))
+
+
+def _merge(first: _Node, second: _Node) -> _Node:
+    """Two XLA nodes as one, with the reasons of both."""
+    reasons = dict.fromkeys((*first.reason.split("; "), *second.reason.split("; ")))
+    reason = "; ".join(r for r in reasons if r)
+    return _Node(Tier.XLA, first.members + second.members, reason=reason)
 
 
 def _name(tier: Tier, eqns: tuple[Eqn, ...]) -> str:
@@ -236,11 +262,3 @@ def _joined_ops(eqns: tuple[Eqn, ...]) -> str:
     ops = dict.fromkeys(e.origin.op.split(".")[1] if "." in e.origin.op else e.prim for e in work)
     words = [op.strip("_") for op in ops]
     return "_".join(words[:4] + (["etc"] if len(words) > 4 else []))
-
-
-def group_of(eqns: tuple[Eqn, ...], graph: Graph) -> Group:
-    """The group of the given equations of `graph`, as tests name them."""
-    indices = {id(e): i for i, e in enumerate(graph.eqns)}
-    members = [indices[id(e)] for e in eqns]
-    compute = frozenset(i for i in members if not is_free(graph.eqns[i]))
-    return Group(compute, frozenset(members) - compute)

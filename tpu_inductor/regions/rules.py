@@ -73,6 +73,19 @@ def contraction_is_full(p: Proposal) -> Reject | None:
     return None
 
 
+def contraction_lies_together(p: Proposal) -> Reject | None:
+    """The contracted dimensions are one tiled axis, so they are neighbours wherever stored."""
+    for i in p.dots:
+        attrs, lhs = cast(A.Dot, p.eqns[i].attrs), p.factoring.of(p.eqns, i, 0)
+        order = [f for d in attrs.lhs_contract for f in lhs[d]]
+        for dims in p.factoring.accesses.values():
+            stored = [f for dim in dims for f in dim]
+            places = [stored.index(f) for f in order if f in stored]
+            if places and places != list(range(places[0], places[0] + len(order))):
+                return Reject("the contracted dimensions do not lie together in memory")
+    return None
+
+
 def contraction_columns_stay_together(p: Proposal) -> Reject | None:
     """The columns of a matmul are one tiled axis; an operand with only part of them has no block."""
     for i in p.dots:
@@ -179,6 +192,7 @@ JOIN_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
     contraction_apart_from_reduction,
     contraction_is_matrix_product,
     contraction_is_full,
+    contraction_lies_together,
     contraction_columns_stay_together,
     prologue_is_cheap,
     reductions_close_one_space,
