@@ -84,6 +84,14 @@ def test_replay_runs_the_edited_text(tmp_path, capsys, dtype):
     assert "DIFFERS" in capsys.readouterr().out
 
 
+def test_a_compiled_function_can_be_replayed(tmp_path):
+    options = {"debug": True, "debug_dir": str(tmp_path)}
+    fn = torch.compile(lambda x: torch.softmax(x * 2, -1), backend="tpu_tile", options=options)
+    fn(torch.randn(4, 8))
+    (folder,) = tmp_path.iterdir()
+    assert main([str(folder)]) == 0
+
+
 def test_replay_of_a_folder_without_programs_says_so(tmp_path):
     with pytest.raises(InvalidIR, match=r"holds no 4_program"):
         main([str(tmp_path)])

@@ -174,6 +174,13 @@ def test_repeated_results_are_distinct_unless_torch_names_one_twice():
     assert first.data_ptr() != second.data_ptr()
 
 
+def test_a_clone_is_not_the_argument_that_it_copies():
+    t = torch.zeros(4)
+    copy, same = torch.compile(lambda x: (x.clone(), x), backend="tpu_tile")(t)
+    assert copy.data_ptr() != t.data_ptr()
+    assert same is t
+
+
 def test_numbers_enter_and_leave():
     n, x, y, m = var("n", (), DType.I64), var("x", (2,)), var("y", (2,)), var("m", (), DType.I64)
     step = program("(x * n.astype(x.dtype), n + 1)", [x, n], [y, m])

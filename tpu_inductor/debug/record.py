@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import InvalidIR
@@ -46,12 +47,14 @@ def record_programs(plan: Plan, files: Sequence[tuple[str, Program]], folder: Pa
     size = sum(v.type.nbytes for v in values)
     if size > LIMIT_BYTES:
         return f"not recorded: the values of the graph take {size} bytes, over {LIMIT_BYTES}"
-    try:
-        env = _run_oracle(plan)
-    except (RuntimeError, IndexError) as error:
-        return f"not recorded: the oracle cannot run on made-up inputs: {error}"
-    for file, program in files:
-        _write(folder / file, program, plan.interpret, env)
+    # Backends compile under torch's fake tensors; the record holds real ones.
+    with unset_fake_temporarily():
+        try:
+            env = _run_oracle(plan)
+        except (RuntimeError, IndexError) as error:
+            return f"not recorded: the oracle cannot run on made-up inputs: {error}"
+        for file, program in files:
+            _write(folder / file, program, plan.interpret, env)
     return f"python -m tpu_inductor.debug.replay {folder}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import LaunchError
@@ -17,7 +18,8 @@ from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.protocol import Adapter
-from tpu_inductor.runtime.bind import NumberArgument, TensorArgument, bind
+from tpu_inductor.runtime.bind import Bound, NumberArgument, bind
+from tpu_inductor.runtime.steps import Registers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +56,15 @@ class CompiledGraph:
     def __init__(self, plan: Plan, adapter: Adapter) -> None:
         self.plan = plan
         self.adapter = adapter
-        self._bound = bind(plan.signature, plan.constants, plan.steps, plan.interpret, adapter)
+        # Backends compile under torch's fake tensors; constants and literals are real.
+        with unset_fake_temporarily():
+            self._bound = bind(plan.signature, plan.constants, plan.steps, plan.interpret, adapter)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         bound = self._bound
         if len(args) != bound.arity:
             raise LaunchError(f"{self.plan.name} takes {bound.arity} arguments, got {len(args)}")
-        regs = list(bound.registers)
-        for argument in bound.tensors:
-            _bind_tensor(regs, argument, args[argument.index])
-        for number in bound.numbers:
-            _bind_number(regs, number, args[number.index], self.adapter)
+        regs = self._bind_arguments(bound, args)
         args.clear()
         for step in bound.steps:
             step.run(regs)
@@ -75,19 +75,25 @@ class CompiledGraph:
             results.append(read(regs, results))
         return tuple(results)
 
+    def _bind_arguments(self, bound: Bound, args: list[Any]) -> Registers:
+        regs = list(bound.registers)
+        # Written out, for a model has hundreds of parameters and each call passes here.
+        for argument in bound.tensors:
+            tensor, slot = args[argument.index], argument.slot
+            if argument.array is None:
+                slot.check(tensor)
+            else:
+                regs[argument.array] = slot.array(tensor)
+            if argument.dense is not None:
+                regs[argument.dense] = slot.dense(tensor)
+            if argument.itself is not None:
+                regs[argument.itself] = tensor
+        for number in bound.numbers:
+            _bind_number(regs, number, args[number.index], self.adapter)
+        return regs
 
-def _bind_tensor(regs: list[Any], argument: TensorArgument, tensor: Any) -> None:
-    slot = argument.slot
-    slot.check(tensor)
-    if argument.array is not None:
-        regs[argument.array] = slot.array(tensor)
-    if argument.dense is not None:
-        regs[argument.dense] = slot.dense(tensor)
-    if argument.itself is not None:
-        regs[argument.itself] = tensor
 
-
-def _bind_number(regs: list[Any], number: NumberArgument, value: Any, adapter: Adapter) -> None:
+def _bind_number(regs: Registers, number: NumberArgument, value: Any, adapter: Adapter) -> None:
     dtype = number.given.var.type.dtype
     if isinstance(value, Tensor):
         value = value.item()

@@ -29,14 +29,6 @@ class _Held:
     strides: tuple[int, ...]
     array: Array | None
 
-    def fits(self, tensor: Tensor) -> bool:
-        """Whether `tensor` is the object that was converted, and has not moved since."""
-        return (
-            self.ref() is tensor
-            and tensor.data_ptr() == self.pointer
-            and tensor.stride() == self.strides
-        )
-
 
 class Slot:
     """Checks and converts argument `index` of a graph."""
@@ -67,12 +59,19 @@ class Slot:
             )
 
     def array(self, tensor: Tensor) -> Array:
-        """The dense view `tensor.permute(perm)` as the program takes it."""
+        """The dense view `tensor.permute(perm)` as the program takes it, after `check`."""
         held = self._held
         if held is not None:
-            if held.fits(tensor):
+            # The very object that was converted, and it has not moved: all else still holds.
+            if (
+                held.ref() is tensor
+                and tensor.data_ptr() == held.pointer
+                and tensor.shape == self.shape
+                and tensor.stride() == held.strides
+            ):
                 return self._stage(tensor) if held.array is None else held.array
             self._held = None
+        self.check(tensor)
         if self._seen is None or self._seen() is tensor:
             return self._hold(tensor)
         self._seen = weakref.ref(tensor)
