@@ -11,23 +11,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
-import torch
-from functorch.compile import min_cut_rematerialization_partition
-from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import ShortenTraceback
 from torch._dynamo.utils import counters
 from torch._functorch.aot_autograd import get_aot_graph_name
 from torch.fx import GraphModule
 
+from tpu_inductor.debug.dump import observe_graph
 from tpu_inductor.errors import Reject, Unsupported
-from tpu_inductor.front.decompose import decompositions
 from tpu_inductor.front.symbols import SizeSources, size_sources
+from tpu_inductor.front.trace import trace_with
 from tpu_inductor.options import Options
 from tpu_inductor.pipeline import compile_graph
+from tpu_inductor.runtime.boxed import Boxed, EagerGraph, as_boxed
 
 log = logging.getLogger("tpu_inductor")
 
-Boxed = Callable[[list[Any]], Sequence[Any]]
-"""A compiled graph as AOTAutograd calls it: one list, which the callee may empty."""
+
+class BadOption(ShortenTraceback, ValueError):
+    """A ValueError that Dynamo passes on as it is."""
+
+
+class Refused(ShortenTraceback, Unsupported):
+    """An Unsupported that Dynamo passes on as it is."""
 
 
 def tpu_tile(
@@ -38,15 +43,15 @@ def tpu_tile(
     options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """Compiles one Dynamo graph. Raises ValueError for options that mean nothing."""
-    compiler = functools.partial(compile_fx_graph, options=Options.parse(mode, options))
-    backend = aot_autograd(
-        fw_compiler=compiler,
-        bw_compiler=compiler,
-        inference_compiler=compiler,
-        decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
-    )
-    return backend(gm, example_inputs)
+    try:
+        parsed = Options.parse(mode, options)
+    except ValueError as error:
+        raise BadOption(str(error), first_useful_frame=None) from None
+    backend = trace_with(functools.partial(compile_fx_graph, options=parsed))
+    try:
+        return backend(gm, example_inputs)
+    except Unsupported as error:
+        raise Refused(str(error), first_useful_frame=None) from None
 
 
 def compile_fx_graph(gm: GraphModule, args: Sequence[Any], *, options: Options) -> Boxed:
@@ -58,26 +63,15 @@ def compile_fx_graph(gm: GraphModule, args: Sequence[Any], *, options: Options) 
     return as_boxed(compile_sized(gm, name, {}, options))
 
 
-def as_boxed(run: Boxed) -> Boxed:
-    """`run` as a function that carries torch's mark of the boxed convention.
-
-    A class attribute would not do: Dynamo wraps backward graphs and copies what is in `__dict__`.
-    """
-
-    def call(args: list[Any]) -> Sequence[Any]:
-        return run(args)
-
-    call._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
-    return call
-
-
 def compile_sized(
     gm: GraphModule, name: str, sizes: Mapping[sympy.Symbol, int], options: Options
 ) -> Boxed:
     """`gm` compiled for `sizes`, or `gm` itself to run in torch where that cannot be done."""
-    compiled = compile_graph(gm, name, sizes, options, _ignore)
+    observe = observe_graph(options, name, gm)
+    compiled = compile_graph(gm, name, sizes, options, observe)
     if not isinstance(compiled, Reject):
         return compiled
+    observe("fallbacks", f"the whole graph: {compiled.reason}")
     if options.strict:
         raise Unsupported(
             f"{compiled.reason}; strict mode forbids to run graph {name} in torch. Drop the option "
@@ -87,22 +81,6 @@ def compile_sized(
     calls = sum(node.op == "call_function" for node in gm.graph.nodes)
     counters["tpu_tile"]["eager_ops"] += calls
     return EagerGraph(gm)
-
-
-def _ignore(stage: str, value: object) -> None:
-    """The observer of stages that looks at none."""
-
-
-class EagerGraph:
-    """An FX graph that runs in torch, node by node."""
-
-    def __init__(self, gm: GraphModule) -> None:
-        self.gm = gm
-
-    def __call__(self, args: list[Any]) -> Sequence[Any]:
-        interpreter = torch.fx.Interpreter(self.gm)
-        with torch.no_grad():
-            return interpreter.boxed_run(args)
 
 
 class DynamicGraph:

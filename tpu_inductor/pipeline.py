@@ -5,6 +5,7 @@
 Every stage is a pure function between frozen values. Dumping happens between stages, never inside.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.verify import verify
-from tpu_inductor.options import Options
+from tpu_inductor.options import Interpret, Options
 from tpu_inductor.regions.partition import partition_regions
 from tpu_inductor.regions.region import Tier
 from tpu_inductor.regions.verify import verify_partition
@@ -29,6 +30,10 @@ from tpu_inductor.runtime.compiled import CompiledGraph, Plan
 from tpu_inductor.schedule.assign import Scheduled, assign_schedules
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
+
+TO_ADD = "To add a lowering: CONTRIBUTING.md#lowering"
+
+log = logging.getLogger("tpu_inductor")
 
 Observer = Callable[[str, object], None]
 """Called with the name of a stage and its result, whose `str` is the dump."""
@@ -60,8 +65,7 @@ def lower_graph(
     scheduled = assign_schedules(partition, chip)
     verify_schedules(scheduled, chip)
     observe("schedule", scheduled)
-    if options.strict:
-        refuse_eager(scheduled)
+    tell_eager(scheduled, options)
     steps = print_steps(name, scheduled, chip)
     outputs = with_values(imported.signature.outputs, graph.outputs)
     signature = Signature(imported.signature.inputs, outputs)
@@ -93,15 +97,18 @@ def print_steps(name: str, scheduled: Scheduled, chip: TpuTarget) -> tuple[Progr
     return tuple(steps)
 
 
-def refuse_eager(scheduled: Scheduled) -> None:
-    """Raises Unsupported for the first call that would run eagerly."""
+def tell_eager(scheduled: Scheduled, options: Options) -> None:
+    """Logs every call that runs eagerly. In strict mode the first one raises Unsupported."""
     for region in scheduled.partition.regions:
-        if region.tier is Tier.EAGER:
-            origin = region.eqns[0].origin
+        if region.tier is not Tier.EAGER:
+            continue
+        origin = region.eqns[0].origin
+        what = region.reason if origin.op in region.reason else f"{origin.op}: {region.reason}"
+        if options.strict:
             raise Unsupported(
-                f"{region.reason} - {origin.place}; strict mode refuses to run it eagerly. "
-                "To add a lowering: CONTRIBUTING.md#lowering"
+                f"{what} - {origin.place}; strict mode refuses to run it eagerly. {TO_ADD}"
             )
+        log.info("%s - %s; runs eagerly. %s", what, origin.place, TO_ADD)
 
 
 def work_of(scheduled: Scheduled) -> dict[str, int]:
@@ -122,6 +129,6 @@ def count_work(scheduled: Scheduled) -> None:
         torch._dynamo.utils.counters["tpu_tile"][key] += n
 
 
-def _interpret(options: Options) -> bool | str:
+def _interpret(options: Options) -> Interpret:
     is_cpu = options.target in (None, "cpu")
     return True if is_cpu else options.interpret

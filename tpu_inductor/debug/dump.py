@@ -37,7 +37,8 @@ FILES = {
 }
 """Where each stage goes; programs are 4_program.py, 4_program_1.py, ..."""
 
-_output_code = getArtifactLogger(__name__, "output_code")
+# A child of `torch`, because TORCH_LOGS sets up handlers for that tree alone.
+_output_code = getArtifactLogger("torch.tpu_inductor", "output_code")
 
 
 @dataclass(frozen=True, slots=True)

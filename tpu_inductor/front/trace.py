@@ -1,0 +1,28 @@
+"""Has AOTAutograd trace a Dynamo graph: functional, decomposed, forward and backward apart."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from functorch.compile import min_cut_rematerialization_partition
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule
+
+from tpu_inductor.front.decompose import decompositions
+
+
+def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
+    """A Dynamo backend that hands `compiler(gm, args)` every functional ATen graph."""
+
+    def compile_real(gm: GraphModule, args: Sequence[Any]) -> Any:
+        # AOTAutograd still traces with fake tensors here; a graph's constants are real ones.
+        with unset_fake_temporarily():
+            return compiler(gm, args)
+
+    return aot_autograd(
+        fw_compiler=compile_real,
+        bw_compiler=compile_real,
+        inference_compiler=compile_real,
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
