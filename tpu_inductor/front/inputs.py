@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 from torch.fx import GraphModule, Node
 
 from tpu_inductor.front.eager import tensor_type
@@ -33,6 +34,8 @@ def bind_inputs(
 
 def _declare(b: Builder, node: Node, sizes: Sizes) -> Input:
     value = node.meta.get("val")
+    if is_token(node):
+        return StaticInput()
     if isinstance(value, torch.Tensor):
         return _declare_tensor(b, node, value, sizes)
     if isinstance(value, SYMBOLIC) and not is_sized(value, sizes):
@@ -52,12 +55,17 @@ def _declare_tensor(b: Builder, node: Node, value: torch.Tensor, sizes: Sizes) -
 
 def _logical_value(b: Builder, node: Node, given: Input, sizes: Sizes) -> Any:
     if isinstance(given, StaticInput):
-        value = node.meta.get("val")
-        return evaluate(value, sizes)
+        return None if is_token(node) else evaluate(node.meta.get("val"), sizes)
     if isinstance(given, ScalarInput):
         return given.var
     origin = Origin("placeholder", node.name)
     return _restore(replace(b, origin=origin, hint=node.name), given)
+
+
+def is_token(node: Node) -> bool:
+    """Whether a placeholder is an effect token: typed as a tensor, and passed as None."""
+    users = node.users
+    return bool(users) and all(u.target is with_effects and u.args[0] is node for u in users)
 
 
 def _restore(b: Builder, given: TensorInput) -> Value:
