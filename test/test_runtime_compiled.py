@@ -315,3 +315,31 @@ def test_an_undefined_value_is_our_bug():
     x, y = var("x", (3,)), var("y", (3,))
     with pytest.raises(InvalidIR, match="x is read before"):
         compile_plan([], [program("(x,)", [x], [y])], [result(y)])
+
+
+KERNEL = """
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+
+
+def kernel(x_ref, y_ref):
+    y_ref[0:{rows}, :] = x_ref[0:{rows}, :] + 1.0
+
+
+def program(x, *, interpret=False):
+    with jax.enable_x64(False):
+        out = jax.ShapeDtypeStruct((8, 128), jnp.float32)
+        return (pl.pallas_call(kernel, out_shape=out, interpret=interpret)(x),)
+"""
+
+
+@pytest.mark.parametrize(("rows", "unwritten"), [(8, 0), (4, 4)])
+def test_tpu_interpretation_poisons_what_a_kernel_does_not_write(rows, unwritten):
+    x, y = var("x", (8, 128)), var("y", (8, 128))
+    step = Program("p", KERNEL.format(rows=rows), (x,), (y,))
+    signature = Signature((given(x),), (result(y),))
+    plan = Plan("g", Graph("g", (x,), (), (y,)), signature, (), (step,), "tpu")
+    (y,) = CompiledGraph(plan, CpuAdapter())([torch.zeros(8, 128)])
+    assert y.isnan().all(dim=1).sum() == unwritten
+    assert y[:rows].eq(1).all()

@@ -8,7 +8,7 @@ reaches, as bits of a Python integer, so that "does this join close a cycle?" is
 
 from dataclasses import dataclass, field
 
-from tpu_inductor.graph.core import Eqn, Graph, Var
+from tpu_inductor.graph.core import Eqn, Graph, Value, Var
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 
 
@@ -40,6 +40,7 @@ class Wiring:
     producer: dict[Var, int]
     readers: dict[Var, tuple[int, ...]]
     eager: tuple[int, ...]
+    results: frozenset[Value]
 
     @staticmethod
     def of(graph: Graph) -> "Wiring":
@@ -49,7 +50,13 @@ class Wiring:
             for v in eqn.operands:
                 readers.setdefault(v, []).append(i)
         eager = tuple(i for i, eqn in enumerate(graph.eqns) if eqn.prim == EAGER)
-        return Wiring(graph, producer, {v: tuple(r) for v, r in readers.items()}, eager)
+        return Wiring(
+            graph,
+            producer,
+            {v: tuple(r) for v, r in readers.items()},
+            eager,
+            frozenset(graph.outputs),
+        )
 
     def closure(self, index: int) -> frozenset[int]:
         """The free equations through which equation `index` reads its operands."""
@@ -88,14 +95,22 @@ class Wiring:
 
     def outputs(self, group: Group) -> tuple[Var, ...]:
         """The computed values of `group` that something outside reads, in order."""
-        inside = set(group.members)
-        results = set(self.graph.outputs)
-        out: list[Var] = []
-        for i in sorted(group.compute):
-            for v in self.graph.eqns[i].outputs:
-                if v in results or any(r not in inside for r in self.readers.get(v, ())):
-                    out.append(v)
-        return tuple(out)
+        made = [v for i in sorted(group.compute) for v in self.graph.eqns[i].outputs]
+        return tuple(v for v in made if self._escapes(v, group))
+
+    def _escapes(self, var: Var, group: Group) -> bool:
+        """Whether the graph's caller or another group reads `var`, itself or through free ones."""
+        todo = [var]
+        while todo:
+            value = todo.pop()
+            if value in self.results:
+                return True
+            for reader in self.readers.get(value, ()):
+                if is_free(self.graph.eqns[reader]):
+                    todo.extend(self.graph.eqns[reader].outputs)
+                elif reader not in group.compute:
+                    return True
+        return False
 
 
 @dataclass(slots=True)

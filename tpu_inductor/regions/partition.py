@@ -100,9 +100,8 @@ def _is_between_xla(wiring: Wiring, group: Group, computed: frozenset[int]) -> b
     if len(work) > 2 or any(PRIMS[e.prim].kind is not Kind.POINTWISE for e in work):
         return False
     before = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
-    results = set(wiring.graph.outputs)
     after = [r for v in wiring.outputs(group) for r in wiring.compute_readers(v)]
-    ends = any(v in results for i in group.compute for v in eqns[i].outputs)
+    ends = any(v in wiring.results for i in group.compute for v in eqns[i].outputs)
     return bool(before and after) and not ends and computed.isdisjoint({*before, *after})
 
 
