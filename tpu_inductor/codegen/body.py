@@ -7,16 +7,16 @@ accumulation. Values are found by (space, variable); operands are loaded where t
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import cast
 
-from tpu_inductor.codegen.expr import spell
+from tpu_inductor.codegen.pointwise_text import pointwise_text
 from tpu_inductor.codegen.expr_literal import dtype_text, literal
 from tpu_inductor.codegen.held import Held, LocalNames
 from tpu_inductor.codegen.reduction_text import block_reduction, identity_text
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
-from tpu_inductor.graph.core import Eqn, Lit, Var
+from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
@@ -67,10 +67,20 @@ class Body:
 
     def _pointwise(self, index: int, eqn: Eqn, space: Space) -> Held:
         held = [self.operand(index, slot, space) for slot in range(len(eqn.inputs))]
-        inputs = tuple(h.lit or v for h, v in zip(held, eqn.inputs, strict=True))
-        text = spell(replace(eqn, inputs=inputs), [h.text for h in held])
         axes = frozenset[str]().union(*(h.axes for h in held))
-        return self.define(eqn, text, axes)
+        held = [self._mask(h, v, axes, space) for h, v in zip(held, eqn.inputs, strict=True)]
+        inputs = tuple(h.lit or v for h, v in zip(held, eqn.inputs, strict=True))
+        return self.define(eqn, pointwise_text(eqn, inputs, [h.text for h in held]), axes)
+
+    def _mask(self, held: Held, value: Value, axes: frozenset[str], space: Space) -> Held:
+        """A mask at full extent: Mosaic repeats integers along an axis, but not single bits."""
+        if value.type.dtype is not DType.BOOL or held.lit is not None or held.axes == axes:
+            return held
+        wide = Held(f"{held.text}.astype(jnp.int32)", held.axes)
+        missing = [a for a in self.seen_axes(space) if a.name in axes]
+        name = self.names.unique(f"{held.text}_mask")
+        self.lines.append(f"{name} = {self.spread(wide, missing, space).text} != 0")
+        return Held(name, axes)
 
     def _iota(self, eqn: Eqn, space: Space) -> Held:
         attrs, factoring = cast(A.Iota, eqn.attrs), self.schedule.region.factoring
@@ -102,7 +112,7 @@ class Body:
 
     def _reduce(self, index: int, eqn: Eqn, space: Space) -> Held:
         axes = tuple(a for a in self.seen_axes(space) if a.is_reduced)
-        operand = self.spread(self.operand(index, 0, space), axes, eqn.inputs[0], space)
+        operand = self.spread(self.operand(index, 0, space), axes, space)
         text = self.partial_reduction(eqn, operand, axes, space)
         if eqn.out.type.dtype is DType.BOOL:
             text = f"{text} != 0"
@@ -138,7 +148,7 @@ class Body:
                 text = f"jnp.where({self.index_text(axis, space)} < {axis.size}, {text}, {fill})"
         return text
 
-    def spread(self, held: Held, axes: Iterable[Axis], value: object, space: Space) -> Held:
+    def spread(self, held: Held, axes: Iterable[Axis], space: Space) -> Held:
         """`held` as an array that has full extent along `axes`."""
         wanted = held.axes | {a.name for a in axes}
         if wanted == held.axes and held.lit is None:

@@ -11,7 +11,7 @@ from typing import cast
 
 from tpu_inductor.codegen.body import Body, factors_of
 from tpu_inductor.codegen.expr_literal import dtype_text
-from tpu_inductor.codegen.held import Held, LocalNames
+from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Var
@@ -82,7 +82,7 @@ def _gather_text(body: Body, index: int, ref: str) -> str:
     axes = tuple(a for a in body.seen_axes(Space.MAIN) if a.is_reduced)
     operand = body.operand(index, 0, Space.MAIN)
     every = body.seen_axes(Space.MAIN)
-    operand = body.spread(operand, every, eqn.inputs[0], Space.MAIN)
+    operand = body.spread(operand, every, Space.MAIN)
     part = body.partial_reduction(eqn, operand, axes, Space.MAIN)
     combine = reduction_text(eqn.prim, eqn.inputs[0].type.dtype).combine
     return f"{ref}[...] = {combine.format(f'{ref}[...]', part)}"
@@ -174,9 +174,7 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         if held is None or (not late and _is_late(schedule, operand)):
             continue
         axes = [schedule.axis(p.axis) for p in operand.places if p.is_present]
-        full: Held = body.spread(
-            held, [a for a in axes if not a.is_squeezed], operand.var, Space.MAIN
-        )
+        full = body.spread(held, [a for a in axes if not a.is_squeezed], Space.MAIN)
         body.lines.append(f"{ref}[...] = {full.text}")
 
 
