@@ -177,3 +177,9 @@ def test_importing_the_package_loads_neither_torch_nor_jax():
 
 def test_the_backend_is_found_without_an_import():
     assert "tpu_tile" in torch._dynamo.list_backends()
+
+
+def test_a_tpu_target_without_interpretation_says_that_there_is_no_runtime():
+    fn = torch.compile(torch.relu, backend="tpu_tile", options={"target": "v5e"})
+    with pytest.raises(tpu_inductor.Unsupported, match="there is no TPU runtime"):
+        fn(tensor(4))

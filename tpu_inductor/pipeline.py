@@ -76,7 +76,16 @@ def lower_graph(
 def compile_graph(
     gm: GraphModule, name: str, sizes: Sizes, options: Options, observe: Observer
 ) -> CompiledGraph | Reject:
-    """A callable for one concrete graph. Raises Unsupported in strict mode for an eager call."""
+    """A callable for one concrete graph.
+
+    Raises Unsupported for an eager call in strict mode, and for a TPU target without `interpret`.
+    """
+    if not _interpret(options):
+        raise Unsupported(
+            f"programs for {options.target} cannot be run yet: there is no TPU runtime. Set the "
+            "option interpret to True to run their kernels on the CPU, or look at them with "
+            "tpu_inductor.explain"
+        )
     lowered = lower_graph(gm, name, sizes, options, observe)
     if isinstance(lowered, Reject):
         return lowered
