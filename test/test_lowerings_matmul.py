@@ -78,3 +78,15 @@ def test_float32_precision_follows_torch(setting, precision):
     finally:
         torch.set_float32_matmul_precision(before)
     assert eqn.attrs.precision == precision
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_trilinear_and_its_gradients(dtype: torch.dtype) -> None:
+    x, weight, y = (torch.randn(s, dtype=dtype) for s in ((6, 3), (4, 3, 5), (6, 5)))
+    grad = torch.randn(6, 4, dtype=dtype)
+    op = aten._trilinear.default
+    assert prims(check(op, x, weight, y, [1, 3], [0], [1, 2], [2, 3])) == ["dot", "dot"]
+    check(op, grad, weight, y, [2, 3], [0], [1, 2], [1, 3])
+    check(op, x, grad, y, [1, 3], [2, 3], [1, 2], [0])
+    check(op, x, weight, y, [1, 3], [0], [1, 2], [])
+    check(op, x, weight, y, [1, 3], [0], [1, 2], [0, 1, 2, 3])

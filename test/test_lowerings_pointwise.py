@@ -195,3 +195,11 @@ def test_ranges(dtype: torch.dtype) -> None:
 def test_conversions(source: torch.dtype, target: torch.dtype) -> None:
     x = torch.tensor([0, 1, 2.75, 100, 0.25]).to(source)
     check(aten._to_copy.default, x, dtype=target)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32, torch.bool])
+def test_angle_of_real_numbers(dtype: torch.dtype) -> None:
+    numbers = [-1.0, 0.0, -0.0, 2.0]
+    if dtype.is_floating_point:
+        numbers += [math.nan, math.inf, -math.inf]
+    check(aten.angle.default, torch.tensor(numbers).to(dtype))

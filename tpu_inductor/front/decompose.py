@@ -21,6 +21,9 @@ _MORE = (
     aten.huber_loss,
     aten.gcd,
     aten.lcm,
+    aten.dist,
+    aten.grid_sampler_2d,
+    aten.adaptive_max_pool2d,
 )
 """Packets whose decomposition is in torch's table, though not in its core selection."""
 

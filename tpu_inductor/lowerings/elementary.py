@@ -94,6 +94,18 @@ def abs_(b: Builder, x: Any) -> Value:
     return x if unsigned else exact(b, lambda p: b.op("abs", p), x)
 
 
+@lowering(aten.angle.default)
+def angle(b: Builder, x: Any) -> Value:
+    """Of a real number: pi where it is negative, else 0."""
+
+    def compute(p: Value) -> Value:
+        zero = b.lit(0, p.type.dtype)
+        turned = b.op("select", b.op("lt", p, zero), b.lit(math.pi, p.type.dtype), zero)
+        return b.op("select", b.op("is_nan", p), p, turned)
+
+    return pointwise(b, compute, x)
+
+
 @lowering(aten.round.decimals)
 def round_decimals(b: Builder, x: Any, decimals: int = 0) -> Value:
     if not x.type.dtype.is_float:

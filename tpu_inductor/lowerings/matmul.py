@@ -161,3 +161,56 @@ def linear_backward(
         wide = b.convert(grad_output, accumulator(grad_output.type.dtype))
         grad_b = b.convert(b.reduce("reduce_sum", wide, rows), grad_output.type.dtype)
     return grad_x, grad_w, grad_b
+
+
+# -- three operands ------------------------------------------------------------
+Named = tuple[Value, tuple[int, ...]]
+"""A value, and which dimension of a common space each of its own dimensions is."""
+
+
+@lowering(aten._trilinear.default)
+def trilinear(
+    b: Builder,
+    i1: Value,
+    i2: Value,
+    i3: Value,
+    expand1: list[int],
+    expand2: list[int],
+    expand3: list[int],
+    sumdim: list[int],
+    unroll_dim: int = 1,
+) -> Value:
+    """The product of three tensors, each with its part of a space of dimensions, summed over some."""
+    rank = i1.type.rank + len(expand1)
+    first, second, third = (
+        (x, tuple(d for d in range(rank) if d not in lacks))
+        for x, lacks in ((i1, expand1), (i2, expand2), (i3, expand3))
+    )
+    summed = frozenset(sumdim)
+    pair = _einsum(b, first, second, summed.difference(third[1]))
+    out, dims = _einsum(b, pair, third, summed)
+    order = sorted(range(len(dims)), key=lambda place: dims[place])
+    return _finish(b, b.transpose(out, order))
+
+
+def _einsum(b: Builder, x: Named, y: Named, summed: frozenset[int]) -> Named:
+    """The product of `x` and `y` over their dimensions, without those that are summed."""
+    wide = accumulator(x[0].type.dtype)
+    x, y = _sum_alone(b, x, summed.difference(y[1])), _sum_alone(b, y, summed.difference(x[1]))
+    shared = [d for d in x[1] if d in y[1]]
+    closed, kept = ([d for d in shared if (d in summed) is done] for done in (True, False))
+    over, batch = (
+        (tuple(x[1].index(d) for d in dims), tuple(y[1].index(d) for d in dims))
+        for dims in (closed, kept)
+    )
+    product = contract(b, b.convert(x[0], wide), b.convert(y[0], wide), over, batch)
+    free = [d for d in (*x[1], *y[1]) if d not in shared]
+    return product, (*kept, *free)
+
+
+def _sum_alone(b: Builder, x: Named, dims: frozenset[int]) -> Named:
+    """`x` summed over those of `dims` that it has."""
+    value, names = x
+    places = [i for i, d in enumerate(names) if d in dims]
+    total = b.reduce("reduce_sum", b.convert(value, accumulator(value.type.dtype)), places)
+    return (total if places else value), tuple(d for d in names if d not in dims)

@@ -1,0 +1,69 @@
+"""Operators through torch.compile, where the whole road matters: constants, effects, eager runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.utils import counters
+
+aten = torch.ops.aten
+
+
+def compiled_like_eager(fn: Callable[..., Any], *args: Any) -> None:
+    """Asserts that `fn` compiled as one graph gives what it gives in eager torch."""
+    counters.clear()
+    got = torch.compile(fn, backend="tpu_tile", fullgraph=True)(*args)
+    torch.testing.assert_close(got, fn(*args), equal_nan=True)
+
+
+def test_a_failing_check_of_an_eager_call_raises() -> None:
+    matrix = torch.eye(3) + torch.ones(3, 3)
+    compiled_like_eager(lambda x: torch.linalg.cholesky(x) * 2, matrix)
+    compiled_like_eager(lambda x: torch.linalg.solve(x, torch.linalg.inv(x)), matrix)
+    factor = torch.compile(torch.linalg.cholesky, backend="tpu_tile")
+    with pytest.raises(torch.linalg.LinAlgError):
+        factor(-matrix)
+
+
+def test_effects_of_a_training_graph() -> None:
+    matrix = (torch.eye(3) + torch.ones(3, 3)).requires_grad_()
+    results = []
+    for fn in (torch.linalg.inv, torch.compile(torch.linalg.inv, backend="tpu_tile")):
+        (grad,) = torch.autograd.grad(fn(matrix).exp().sum(), matrix)
+        results.append(grad)
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_constants_of_a_graph() -> None:
+    mask = torch.tensor([True, False, True])
+    compiled_like_eager(lambda x: torch.masked.sum(x, 0, mask=mask), torch.randn(3))
+    compiled_like_eager(lambda x: x + torch.tensor([1.0, -0.0, torch.inf]), torch.randn(3))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_needs_no_eager_call(mode: str, padding: str) -> None:
+    image, grid = torch.randn(2, 3, 5, 4), torch.rand(2, 3, 3, 2) * 3 - 1.5
+    compiled_like_eager(
+        lambda x, g: F.grid_sample(x, g, mode, padding, align_corners=False),
+        image,
+        grid,
+    )
+    assert counters["tpu_tile"]["eager_ops"] == 0
+
+
+def test_adaptive_max_pool_with_even_windows_needs_no_eager_call() -> None:
+    compiled_like_eager(lambda x: F.adaptive_max_pool2d(x, 2), torch.randn(3, 4, 6))
+    assert counters["tpu_tile"]["eager_ops"] == 0
+    compiled_like_eager(lambda x: F.adaptive_max_pool2d(x, 4), torch.randn(3, 5, 6))
+
+
+def test_bilinear_and_distances_need_no_eager_call() -> None:
+    compiled_like_eager(
+        F.bilinear, torch.randn(6, 3), torch.randn(6, 5), torch.randn(4, 3, 5)
+    )
+    compiled_like_eager(torch.cdist, torch.randn(6, 3), torch.randn(5, 3))
+    compiled_like_eager(torch.dist, torch.randn(6, 3), torch.randn(6, 3))
+    assert counters["tpu_tile"]["eager_ops"] == 0
