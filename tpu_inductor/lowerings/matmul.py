@@ -180,7 +180,7 @@ def trilinear(
     sumdim: list[int],
     unroll_dim: int = 1,
 ) -> Value:
-    """The product of three tensors, each with its part of a space of dimensions, summed over some."""
+    """The product of three tensors, each with some dimensions of a space, summed over others."""
     rank = i1.type.rank + len(expand1)
     first, second, third = (
         (x, tuple(d for d in range(rank) if d not in lacks))
