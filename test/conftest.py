@@ -2,15 +2,21 @@
 
 import os
 
-# Before jax is imported: afterwards these are not read any more.
+# Before jax is imported: afterwards it is not read any more.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-1")
-os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 
 import pytest
 import torch
+from hypothesis import settings
+
+from tpu_inductor.options import prepare_libtpu
+
+prepare_libtpu(os.environ)
+
+# CI draws the same examples every time; `--hypothesis-profile=long` looks for new ones.
+settings.register_profile("ci", max_examples=40, derandomize=True, deadline=None)
+settings.register_profile("long", max_examples=1000, deadline=None, print_blob=True)
+settings.load_profile("ci")
 
 
 @pytest.fixture(autouse=True, scope="session")

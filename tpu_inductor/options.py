@@ -6,7 +6,7 @@ that means nothing is a ValueError which lists what would have been accepted.
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -26,6 +26,21 @@ _FLAGS = {"1": True, "true": True, "yes": True, "on": True} | {
     "no": False,
     "off": False,
 }
+
+
+LIBTPU_VARIABLES = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+"""What libtpu must find in the environment to compile for chips that are not there."""
+
+
+def prepare_libtpu(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Lets `aot` compile without a TPU. Call it before JAX starts; what is set already stays."""
+    for name, value in LIBTPU_VARIABLES.items():
+        environ.setdefault(name, value)
 
 
 def _default_cache_dir() -> Path:

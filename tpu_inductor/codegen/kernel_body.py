@@ -110,7 +110,9 @@ def _dot_text(body: Body, index: int) -> tuple[str, frozenset[str]]:
     )
     precise = ""
     if eqn.inputs[0].type.dtype is DType.F32:
-        precise = f", precision=lax.Precision.{attrs.precision.upper()}"
+        # Mosaic has one pass or six, but not the three of "high".
+        passes = "DEFAULT" if attrs.precision == "default" else "HIGHEST"
+        precise = f", precision=lax.Precision.{passes}"
     text = f"lax.dot_general({lhs}, {rhs}, {numbers}{precise}, preferred_element_type=jnp.float32)"
     return text, frozenset((*left, *right)) - {"k"}
 

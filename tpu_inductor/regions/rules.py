@@ -143,8 +143,8 @@ def resident_rows_fit(p: Proposal) -> Reject | None:
     if least <= p.target.vmem_limit_bytes:
         return None
     return Reject(
-        f"{row} reduced elements need {least >> 20} MiB of VMEM, the limit is "
-        f"{p.target.vmem_limit_bytes >> 20} MiB"
+        f"{row} reduced elements need {least >> 10} KiB of VMEM, the limit is "
+        f"{p.target.vmem_limit_bytes >> 10} KiB"
     )
 
 
@@ -166,8 +166,10 @@ def needs_resident(eqns: tuple[Eqn, ...], factoring: Factoring) -> bool:
 
 def _minimum_rows(p: Proposal) -> int:
     """Elements of the smallest legal block beside the reduced axes: a sublane or a lane tile."""
-    minor = next((f for dims in p.factoring.values.values() for f in dims[-1:] if f), ())
-    smallest = p.target.lanes if minor and minor[-1] not in p.factoring.reduced else 8
+    every = (*p.factoring.accesses.values(), *p.factoring.values.values())
+    wide = next((dims for dims in every if flat(dims) == p.factoring.factors), ())
+    minor = [f for dim in wide for f in dim][-1:]
+    smallest = 8 if p.factoring.reduced.issuperset(minor) else p.target.lanes
     return min(smallest, math.prod(f.size for f in p.factoring.parallel) or 1)
 
 

@@ -20,6 +20,9 @@ WANTED_M = (1024, 512, 256, 128)
 WANTED_N = (2048, 1024, 512, 256, 128)
 WANTED_K = (8192, 4096, 2048, 1024, 512)
 
+MAX_PRODUCTS = 1 << 30
+"""Multiply-adds of one block. The compiler unrolls a block: beyond this, its code does not fit."""
+
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
     return Reject("no matmul") if plan.dot is None else None
@@ -35,7 +38,10 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
         even_tiles(n, multiple, WANTED_N),
         even_tiles(k, multiple, WANTED_K),
     )
+    smallest = tuple(o[-1] for o in options)
     for tm, tn, tk in itertools.product(*options):
+        if tm * tn * tk > MAX_PRODUCTS and (tm, tn, tk) != smallest:
+            continue
         axes = (
             *outer,
             with_tile(m, tm, can_squeeze=False),
