@@ -1,9 +1,9 @@
 """Prints the body of a kernel: every block, the accumulation, and the epilogue.
 
-    acc_ref[...] += lax.dot_general(x, w, ...)
-    @pl.when(k == steps - 1)
-    def _():
-        out_ref[...] = acc_ref[...] + bias_ref[...]
+acc_ref[...] += lax.dot_general(x, w, ...)
+@pl.when(k == steps - 1)
+def _():
+    out_ref[...] = acc_ref[...] + bias_ref[...]
 """
 
 from dataclasses import dataclass
@@ -44,11 +44,7 @@ def print_body(schedule: TileSchedule) -> KernelBody:
     if accs:
         lines = [*_initialise(schedule, accs, pids), *lines, *_epilogue(body, accs, outs)]
     used = "\n".join(lines)
-    heads = [
-        f"{name} = pl.program_id({i})"
-        for i, name in enumerate(pids.values())
-        if name in used
-    ]
+    heads = [f"{name} = pl.program_id({i})" for i, name in enumerate(pids.values()) if name in used]
     return KernelBody(
         tuple(refs.values()), tuple(outs.values()), tuple(accs.values()), (*heads, *lines)
     )
@@ -183,6 +179,4 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
 def _is_late(schedule: TileSchedule, operand: Operand) -> bool:
     """Whether a result follows the accumulation: it lacks the arbitrary axes."""
     arbitrary = {a.name for a in schedule.axes if a.role is Role.ARBITRARY}
-    return bool(arbitrary) and not any(
-        p.is_present and p.axis in arbitrary for p in operand.places
-    )
+    return bool(arbitrary) and not any(p.is_present and p.axis in arbitrary for p in operand.places)

@@ -87,7 +87,7 @@ def contraction_lies_together(p: Proposal) -> Reject | None:
 
 
 def contraction_columns_stay_together(p: Proposal) -> Reject | None:
-    """The columns of a matmul are one tiled axis; an operand with only part of them has no block."""
+    """The columns of a matmul are one tiled axis; only part of them is no block."""
     for i in p.dots:
         attrs, rhs = cast(A.Dot, p.eqns[i].attrs), p.factoring.of(p.eqns, i, 1)
         columns = flat(tuple(rhs[d] for d in attrs.free("rhs", len(rhs))))

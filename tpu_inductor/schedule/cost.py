@@ -21,7 +21,23 @@ DMA_LATENCY_US = 1.0
 """From the start of a copy to its first byte."""
 
 TRANSCENDENTAL = frozenset(
-    "exp exp2 log log2 log10 log1p sin cos tan tanh erf logistic pow sqrt rsqrt".split()
+    [
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "erf",
+        "logistic",
+        "pow",
+        "sqrt",
+        "rsqrt",
+    ]
 )
 
 
@@ -73,8 +89,10 @@ def _mxu_us(schedule: TileSchedule, flops: int, target: TpuTarget) -> float:
     used = tiles["m"] / (tiles["m"] + target.mxu_size)
     for name in ("n", "k"):
         used *= tiles[name] / (-(-tiles[name] // target.mxu_size) * target.mxu_size)
-    return flops * _passes(dots[0].attrs, dots[0].inputs[0].type.dtype) / (
-        target.bf16_tflops * 1e6 * used
+    return (
+        flops
+        * _passes(dots[0].attrs, dots[0].inputs[0].type.dtype)
+        / (target.bf16_tflops * 1e6 * used)
     )
 
 
