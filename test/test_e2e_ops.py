@@ -61,9 +61,7 @@ def test_adaptive_max_pool_with_even_windows_needs_no_eager_call() -> None:
 
 
 def test_bilinear_and_distances_need_no_eager_call() -> None:
-    compiled_like_eager(
-        F.bilinear, torch.randn(6, 3), torch.randn(6, 5), torch.randn(4, 3, 5)
-    )
+    compiled_like_eager(F.bilinear, torch.randn(6, 3), torch.randn(6, 5), torch.randn(4, 3, 5))
     compiled_like_eager(torch.cdist, torch.randn(6, 3), torch.randn(5, 3))
     compiled_like_eager(torch.dist, torch.randn(6, 3), torch.randn(6, 3))
     assert counters["tpu_tile"]["eager_ops"] == 0

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
-from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.graph.core import Var
@@ -62,6 +62,8 @@ def compile_function(
         except jax.errors.JaxRuntimeError as error:
             return DevicelessResult(name, target.name, str(error))
     memory = compiled.memory_analysis()
+    if memory is None:
+        return DevicelessResult(name, target.name, "")
     return DevicelessResult(
         name,
         target.name,

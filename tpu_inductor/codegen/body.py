@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from tpu_inductor.codegen.pointwise_text import pointwise_text
 from tpu_inductor.codegen.expr_literal import dtype_text, literal
 from tpu_inductor.codegen.held import Held, LocalNames
+from tpu_inductor.codegen.pointwise_text import pointwise_text
 from tpu_inductor.codegen.reduction_text import block_reduction, identity_text
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
@@ -177,9 +177,7 @@ class Body:
         return tuple(a for a in axes if not a.is_squeezed)
 
     def _load(self, access: Access, space: Space) -> Held:
-        operand = next(
-            o for o in self.schedule.inputs if o.space is space and access in o.accesses
-        )
+        operand = next(o for o in self.schedule.inputs if o.space is space and access in o.accesses)
         if operand not in self.loaded:
             name = self.names.fresh(operand.var)
             self.lines.append(f"{name} = {self.refs[operand]}[...]")

@@ -1,7 +1,7 @@
 """Values inside a kernel body: their text, and along which axes they extend.
 
-Within one space every array has one dimension per axis that the body sees, of extent 1 where the value
-does not vary. So broadcasts, reshapes and transposes of the graph print nothing.
+Within one space every array has one dimension per axis that the body sees, of extent 1 where
+the value does not vary. So broadcasts, reshapes and transposes of the graph print nothing.
 """
 
 import re

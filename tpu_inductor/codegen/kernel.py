@@ -1,7 +1,7 @@
 """Prints one schedule as a Pallas kernel and the function that launches it.
 
-The launching function takes and returns arrays of the graph's own shapes. It is jitted, so that layers
-with equal kernels trace and compile it once.
+The launching function takes and returns arrays of the graph's own shapes. It is jitted, so that
+layers with equal kernels trace and compile it once.
 """
 
 from dataclasses import dataclass
@@ -40,15 +40,11 @@ def print_kernel(schedule: TileSchedule) -> Kernel:
 def _launch(schedule: TileSchedule, body: KernelBody, args: list[str]) -> list[str]:
     """The body of the launching function."""
     outs = [ref.removesuffix("_ref") for ref in body.outputs]
-    operands = [
-        _to_array(schedule, o, name) for o, name in zip(schedule.inputs, args, strict=True)
-    ]
+    operands = [_to_array(schedule, o, name) for o, name in zip(schedule.inputs, args, strict=True)]
     call = ["with jax.enable_x64(False):", "    results = pl.pallas_call("]
     call += [f"        {line}" for line in (f"{NAME}_kernel,", *_settings(schedule))]
     call += [f"    )({', '.join(operands)})"]
-    back = [
-        _from_array(schedule, o, f"results[{i}]") for i, o in enumerate(schedule.outputs)
-    ]
+    back = [_from_array(schedule, o, f"results[{i}]") for i, o in enumerate(schedule.outputs)]
     assert len(back) == len(outs)
     return [*call, f"return ({', '.join(back)},)"]
 

@@ -1,7 +1,8 @@
 """How kernels spell pointwise primitives where Mosaic wants them wider than XLA does.
 
-A mask has the layout of what it was compared from. Masks of 16-bit and of 32-bit values do not meet in one
-register, so 16-bit operands of comparisons and selects pass through float32, which is exact.
+A mask has the layout of what it was compared from. Masks of 16-bit and of 32-bit values do not
+meet in one register, so 16-bit operands of comparisons and selects pass through float32, which
+is exact.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Prints everything between two eager calls as one stand-alone Python module.
 
-The module imports jax and pallas alone. `program(*arrays, interpret=False) -> tuple` calls the kernels
-and spells what XLA runs; it is traced once, under `jax.enable_x64(True)`, and is one dispatch.
+The module imports jax and pallas alone. `program(*arrays, interpret=False) -> tuple` calls the
+kernels and spells what XLA runs; it is traced once, under `jax.enable_x64(True)`, and
+is one dispatch.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ class Program:
 def print_program(
     name: str, target: str, segment: Segment, schedules: Mapping[str, TileSchedule]
 ) -> Program:
-    """The module of one segment. `schedules` holds those of its regions that are kernels, by name."""
+    """The module of one segment; `schedules` has those of its kernels, by region name."""
     kernels: dict[str, str] = {}
     reserved = LocalNames()
     reserved.used.update(("program", "functools", "interpret", *_value_names(segment)))

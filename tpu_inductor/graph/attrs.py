@@ -159,8 +159,8 @@ class Conv:
 class Attention:
     """softmax(q k^T * scale + bias) v over (batch, heads, length, head_dim) operands.
 
-    The heads of k and v may divide those of q. With `causal`, query i sees keys j <= i. Operands: q,
-    k, v and optionally an additive float bias that broadcasts to (batch, heads, q_len, k_len).
+    The heads of k and v may divide those of q. With `causal`, query i sees keys j <= i. Operands:
+    q, k, v and optionally an additive float bias that broadcasts to (batch, heads, q_len, k_len).
     Results: the output in q's type, and the float32 log-sum-exp (batch, heads, q_len).
     """
 

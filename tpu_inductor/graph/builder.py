@@ -129,9 +129,7 @@ class Builder:
         rank = x.type.rank + len(dims)
         return self.reshape(x, tuple(1 if d in dims else next(rest) for d in range(rank)))
 
-    def slice(
-        self, x: Value, dim: int, start: int, limit: int, stride: int = 1
-    ) -> Var:
+    def slice(self, x: Value, dim: int, start: int, limit: int, stride: int = 1) -> Var:
         """`x[..., start:limit:stride, ...]` along one dimension, within bounds."""
         x = self.tensor(x)
         n = x.type.rank

@@ -1,8 +1,9 @@
 """The primitives: name, kind and type rule. Everything after import knows only these.
 
 Pointwise operands have one shape; a 0-dimensional literal fits any. Types never promote:
-lowerings insert `convert`. Integer arithmetic wraps. `max` and `min` spread NaN; `div` is for floats,
-`idiv` truncates and `rem` follows it (the sign of the dividend), for floats `rem` is C's fmod.
+lowerings insert `convert`. Integer arithmetic wraps. `max` and `min` spread NaN; `argmax` and
+`argmin` name the first NaN, else the first extreme value. `div` is for floats, `idiv`
+truncates and `rem` follows it (the sign of the dividend), for floats `rem` is C's fmod.
 `round` is half to even. Shifts by an amount out of range give 0 (or the sign for `shift_right`).
 """
 
@@ -35,18 +36,64 @@ class Prim:
     type_rule: Callable[..., tuple[TensorType, ...]]
 
 
-UNARY = (
-    "neg abs sign floor ceil round trunc exp exp2 expm1 log log2 log10 log1p sqrt rsqrt "
-    "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc erf_inv "
-    "lgamma digamma logistic not"
-).split()
-BINARY = (
-    "add sub mul div idiv rem pow atan2 max min and or xor shift_left shift_right "
-    "nextafter"
-).split()
-COMPARE = "eq ne lt le gt ge".split()
-REDUCE = "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or".split()
-CUMULATIVE = "cumsum cumprod cummax cummin".split()
+UNARY = [
+    "neg",
+    "abs",
+    "sign",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "erf_inv",
+    "lgamma",
+    "digamma",
+    "logistic",
+    "not",
+]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "idiv",
+    "rem",
+    "pow",
+    "atan2",
+    "max",
+    "min",
+    "and",
+    "or",
+    "xor",
+    "shift_left",
+    "shift_right",
+    "nextafter",
+]
+COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
+REDUCE = ["reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"]
+CUMULATIVE = ["cumsum", "cumprod", "cummax", "cummin"]
 
 
 def _rows() -> list[Prim]:

@@ -1,7 +1,8 @@
 """How a graph's flat inputs and outputs look to the caller, beside their logical types.
 
-Graph values are dense and row-major. A caller's tensor with permuted strides enters as its permuted,
-dense view; the importer adds the `transpose` that restores its logical order. Outputs likewise.
+Graph values are dense and row-major. A caller's tensor with permuted strides enters as its
+permuted, dense view; the importer adds the `transpose` that restores its logical order.
+Outputs likewise.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class TensorOutput:
 
 @dataclass(frozen=True, slots=True)
 class SameAsResult:
-    """A result that is the very tensor of result `index`, as when the graph names one node twice."""
+    """A result that is the very tensor of result `index`: the graph names one node twice."""
 
     index: int
 

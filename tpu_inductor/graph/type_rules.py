@@ -85,9 +85,7 @@ def arg_reduce(attrs: A.Axis, x: TensorType) -> tuple[TensorType, ...]:
 
 def slice_(attrs: A.Slice, x: TensorType) -> tuple[TensorType, ...]:
     shape: list[int] = []
-    for extent, lo, hi, step in zip(
-        x.dims, attrs.start, attrs.limit, attrs.stride, strict=True
-    ):
+    for extent, lo, hi, step in zip(x.dims, attrs.start, attrs.limit, attrs.stride, strict=True):
         _check(0 <= lo <= hi <= extent and step > 0, f"slice {lo}:{hi}:{step} of {x}")
         shape.append(-(-(hi - lo) // step))
     return (x.with_shape(tuple(shape)),)

@@ -52,7 +52,9 @@ class Unifier:
     """Union-find over factors in which a factor may also split into a row-major product."""
 
     ids: Iterator[int] = field(default_factory=itertools.count)
-    parts: dict[Factor, tuple[Factor, ...]] = field(default_factory=dict[Factor, tuple[Factor, ...]])
+    parts: dict[Factor, tuple[Factor, ...]] = field(
+        default_factory=dict[Factor, tuple[Factor, ...]]
+    )
 
     def fresh(self, size: int) -> tuple[Factor, ...]:
         return (Factor(next(self.ids), size),) if size > 1 else ()

@@ -13,7 +13,7 @@ from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 
 
 def is_free(eqn: Eqn) -> bool:
-    """Whether the equation moves or makes values without computing, so copies of it cost nothing."""
+    """Whether the equation moves or makes values without computing: copies of it cost nothing."""
     return eqn.prim != EAGER and PRIMS[eqn.prim].kind in (Kind.VIEW, Kind.CREATE)
 
 

@@ -1,9 +1,10 @@
 """Partitions a graph: groups become pallas regions, the rest XLA or eager, in runnable order.
 
-    graph --> segments of regions; everything between two eager calls is one segment
+graph --> segments of regions; everything between two eager calls is one segment
 """
 
 import heapq
+import itertools
 from dataclasses import dataclass
 
 from tpu_inductor.errors import InvalidIR
@@ -163,7 +164,7 @@ def _before(wiring: Wiring, nodes: list[_Node]) -> list[set[int]]:
         {owner[v] for v in _reads(wiring, node) if v in owner} - {n} for n, node in enumerate(nodes)
     ]
     eager = [n for n, node in enumerate(nodes) if node.tier is Tier.EAGER]
-    for earlier, later in zip(eager, eager[1:], strict=False):
+    for earlier, later in itertools.pairwise(eager):
         before[later].add(earlier)
     return before
 

@@ -165,7 +165,9 @@ def _plan_matmul(region: Region, factoring: Factoring, dot: int) -> AxisPlan | R
         return Reject("the contracted dimensions do not lie together in both operands")
     squeezed = [*((f,) for f in batch), *m[:-1]]
     axes = [_axis(f"b{i}", run, factoring) for i, run in enumerate(squeezed)]
-    axes += [_axis(name, run, factoring) for name, run in zip("mnk", (m[-1], n[0], k[0]), strict=True)]
+    axes += [
+        _axis(name, run, factoring) for name, run in zip("mnk", (m[-1], n[0], k[0]), strict=True)
+    ]
     return AxisPlan(tuple(axes), dot)
 
 

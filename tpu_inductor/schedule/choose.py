@@ -1,6 +1,6 @@
 """Chooses the schedule of a region: the cheapest candidate, by estimate, that fits VMEM.
 
-    region --> TileSchedule, or Reject with the reason of every template and candidate
+region --> TileSchedule, or Reject with the reason of every template and candidate
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,9 @@
     bias: f32[512] on axes (rows, cols)   --> array (1, 512)
     w: f32[512,256] read transposed       --> array (n, k), contracted along its last dimension
 
-In the main space every array has one dimension per axis. An operand whose own order of axes differs is
-transposed by XLA before the kernel. Operands of the matmul keep their own order of the two matrix axes.
+In the main space every array has one dimension per axis. An operand whose own order of axes
+differs is transposed by XLA before the kernel. Operands of the matmul keep their own order of the
+two matrix axes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,9 +61,7 @@ def _with_accesses(operand: Operand, earlier: Operand | None) -> Operand:
     if earlier is None:
         return operand
     every = operand.accesses | earlier.accesses
-    return Operand(
-        operand.var, operand.space, operand.stored, operand.perm, operand.places, every
-    )
+    return Operand(operand.var, operand.space, operand.stored, operand.perm, operand.places, every)
 
 
 def _members(region: Region, dot: int | None) -> dict[Space, tuple[int, ...]]:
@@ -80,7 +79,7 @@ def _members(region: Region, dot: int | None) -> dict[Space, tuple[int, ...]]:
 def leading_to(
     eqns: Sequence[Eqn], wanted: Iterable[object], stops: Sequence[int] = ()
 ) -> tuple[int, ...]:
-    """The equations that compute `wanted`, in order; `stops` and what only they need are left out."""
+    """The equations that compute `wanted`, in order, without `stops` and what only they need."""
     needed = set(wanted)
     found: list[int] = []
     for i in reversed(range(len(eqns))):
@@ -109,7 +108,7 @@ def _space_axes(
     if plan.dot is None:
         return {Space.MAIN: names}
     squeezed = names[:-3]
-    orders = {Space.MAIN: (*squeezed, "m", "n")}
+    orders: dict[Space, tuple[str, ...]] = {Space.MAIN: (*squeezed, "m", "n")}
     for space, free in ((Space.LHS, "m"), (Space.RHS, "n")):
         matrix = _matrix_order(region, factoring, plan, members, space, free)
         if matrix is None:

@@ -70,8 +70,9 @@ class Place:
 class Operand:
     """An array that the kernel reads or writes.
 
-    The value `var` is reshaped to `stored` (one extent per axis, in its own order), transposed
-    by `perm` and reshaped to one dimension per place. Results take the way back. `accesses` names the readings that this operand serves.
+    The value `var` is reshaped to `stored` (one extent per axis, in its own order), transposed by
+    `perm` and reshaped to one dimension per place. Results take the way back. `accesses` names the
+    readings that this operand serves.
     """
 
     var: Var
@@ -105,8 +106,8 @@ class Cost:
 class TileSchedule:
     """How one region runs as one kernel.
 
-    `grid` lists grid axes, outermost first; `members` the equations of each space. `steps` are indices of the region's equations in
-    every block, `epilogue` those that follow the last accumulation.
+    `grid` lists grid axes, outermost first; `members` the equations of each space. `steps` are
+    indices of the region's equations in every block, `epilogue` of those after the last one.
     """
 
     region: Region

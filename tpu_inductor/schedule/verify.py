@@ -1,4 +1,4 @@
-"""Checks a schedule against the laws of Pallas on a TPU. A violation is a bug of ours: InvalidIR."""
+"""Checks a schedule against the laws of Pallas on a TPU. A violation is a bug of ours."""
 
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.schedule.assign import Scheduled

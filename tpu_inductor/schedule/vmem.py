@@ -66,7 +66,11 @@ def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[i
         is_present = not axis.factors or not factors.isdisjoint(axis.factors)
         is_contracted = not factoring.contracted.isdisjoint(axis.factors)
         # Operands of the matmul have their own axes; everything else has all but the contracted.
-        if axis.is_squeezed or (is_operand and not is_present) or (is_contracted and not is_operand):
+        if (
+            axis.is_squeezed
+            or (is_operand and not is_present)
+            or (is_contracted and not is_operand)
+        ):
             continue
         block.append(axis.tile if is_present else 1)
     return tuple(block)
@@ -87,5 +91,3 @@ def _round_up(n: int, to: int) -> int:
 def accumulator_shape(axes: Sequence[Axis]) -> tuple[int, ...]:
     """The block of a reduction's result: 1 along reduced axes."""
     return tuple(1 if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
-
-

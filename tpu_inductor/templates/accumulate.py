@@ -1,6 +1,6 @@
 """Reductions whose results are needed only after the last block: column sums, long rows, totals.
 
-    grid (parallel axes, reduced axes); partial results gather in scratch, the epilogue follows
+grid (parallel axes, reduced axes); partial results gather in scratch, the epilogue follows
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A matmul with its prologue and epilogue: bias, activation, residual and cast in one kernel.
 
-    grid (batch, m, n, k); a float32 accumulator over k, the epilogue after its last block
+grid (batch, m, n, k); a float32 accumulator over k, the epilogue after its last block
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Pointwise regions, and reductions whose axes are whole in every block (softmax, norms).
 
-    grid over everything that is not reduced; a block holds complete rows, read once
+grid over everything that is not reduced; a block holds complete rows, read once
 """
 
 import math
@@ -63,9 +63,7 @@ def with_tile(axis: Axis, tile: int, *, can_squeeze: bool) -> Axis:
     """`axis` as a parallel grid axis of this tile, or whole."""
     if tile >= axis.size:
         return replace(axis, tile=axis.size, role=Role.WHOLE)
-    return replace(
-        axis, tile=tile, role=Role.PARALLEL, is_squeezed=can_squeeze and tile == 1
-    )
+    return replace(axis, tile=tile, role=Role.PARALLEL, is_squeezed=can_squeeze and tile == 1)
 
 
 ROWS = Template("rows", _accepts, _candidates)
