@@ -61,7 +61,9 @@ def _is_near(got: torch.Tensor, want: torch.Tensor, noisy: list[torch.Tensor]) -
     spread = (runs - b).abs().amax(0)
     ulp = {torch.float32: 2.0**-20, torch.bfloat16: 2.0**-7}.get(want.dtype, 0)
     near = (a - b).abs() <= FACTOR * spread + ulp * b.abs() + 1e-30
-    settled = torch.stack([_is_equal(run, b) | run.isfinite() & b.isfinite() for run in runs]).all(0)
+    settled = torch.stack([_is_equal(run, b) | run.isfinite() & b.isfinite() for run in runs]).all(
+        0
+    )
     return same | near | ~settled
 
 
