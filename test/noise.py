@@ -21,7 +21,7 @@ from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 NOISE = {torch.float32: 2.0**-21, torch.bfloat16: 2.0**-8}
 """Relative: a few units in the last place."""
 
-EXACT = frozenset("neg abs sign floor max min select convert is_nan".split())
+EXACT = frozenset(["neg", "abs", "sign", "floor", "max", "min", "select", "convert", "is_nan"])
 RUNS = 4
 FACTOR = 4.0
 
@@ -52,7 +52,7 @@ class Bounds:
 
 
 def _is_near(got: torch.Tensor, want: torch.Tensor, noisy: list[torch.Tensor]) -> torch.Tensor:
-    """Elementwise: `got` is as near to `want` as noise allows; equal where noise changes nothing."""
+    """Elementwise: as near as noise allows, and equal where noise changes nothing."""
     same = _is_equal(got, want)
     if not want.is_floating_point():
         stable = torch.stack([run == want for run in noisy]).all(0)
