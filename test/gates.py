@@ -106,7 +106,7 @@ def execute(
             results = jax.jit(lambda *xs: function(*xs, interpret=interpret))(*arrays)
         for var, result in zip(program.outputs, results, strict=True):
             assert result.shape == var.type.dims, str(var)
-            known[var] = adopt_array(result.block_until_ready(), var.type.dtype)
+            known[var] = adopt_array(result.block_until_ready())
     return [_value(known, v) for v in graph.outputs]
 
 

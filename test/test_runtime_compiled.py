@@ -254,7 +254,7 @@ def test_writes_to_a_parameter_are_seen():
 def test_a_parameter_is_converted_once():
     fn, p = add_one((64, 64)), torch.nn.Parameter(torch.zeros(64, 64))
     fn([p])
-    slot = fn._bound.tensors[0].slot
+    slot = fn._bound.slots[0]
     held = slot._held.array
     assert held.unsafe_buffer_pointer() == p.data_ptr()
     fn([p])
@@ -270,7 +270,7 @@ def test_no_tensor_is_kept_alive():
         ref = weakref.ref(p)
         del p
         assert ref() is None
-        assert fn._bound.tensors[0].slot._held is None
+        assert fn._bound.slots[0]._held is None
         # jax lets go of borrowed memory when it is entered next.
         fn([torch.zeros(64, 64)])
         assert memory() is None
