@@ -110,11 +110,14 @@ def test_powers_of_integers_wrap(exponent: int) -> None:
     check(aten.pow.Tensor_Scalar, torch.tensor([0, 1, 3, -7], dtype=torch.int8), exponent)
 
 
-def test_integer_powers_of_tensors_are_rejected() -> None:
-    assert isinstance(
-        lower(aten.pow.Tensor_Tensor, torch.ones(2).int(), torch.ones(2).int()), Reject
-    )
-    assert isinstance(lower(aten.pow.Scalar, 2, torch.ones(2).int()), Reject)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_integer_powers_of_tensors_wrap(dtype: torch.dtype) -> None:
+    base = torch.tensor([0, 1, -1, 2, 3, -7]).to(dtype)[:, None]
+    power = torch.tensor([0, 1, 2, 3, 9, 64, 65, 70]).to(dtype)
+    check(aten.pow.Tensor_Tensor, base, power)
+    check(aten.pow.Scalar, 2, power)
+    if dtype.is_signed:
+        check(aten.pow.Tensor_Tensor, base[1:], -power)
 
 
 def test_types_promote_as_in_torch() -> None:

@@ -129,8 +129,8 @@ def fmod(b: Builder, x: Any, other: Any) -> Value:
 # -- powers ---------------------------------------------------------------------------------------
 @lowering(aten.pow.Tensor_Tensor)
 def pow_tensor(b: Builder, x: Any, exponent: Any) -> Value | Reject:
-    if not b.out[0].dtype.is_float:
-        return Reject("aten.pow of integers to a tensor of powers")
+    if b.out[0].dtype is DType.BOOL:
+        return Reject("aten.pow of booleans to a tensor of powers")
     return pointwise(b, lambda p, q: b.op("pow", p, q), x, exponent)
 
 

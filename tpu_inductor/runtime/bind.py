@@ -3,6 +3,7 @@
 All of it happens once, when a graph is compiled; a call only walks the lists that come out.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from tpu_inductor.runtime.adapters.protocol import Adapter
 from tpu_inductor.runtime.results import (
     Reader,
     may_alias,
+    read_all,
     read_argument,
     read_constant,
     read_earlier,
@@ -38,6 +40,7 @@ from tpu_inductor.runtime.slot import Slot
 from tpu_inductor.runtime.steps import (
     EagerStep,
     ProgramStep,
+    Registers,
     Step,
     Timed,
     ToArray,
@@ -48,13 +51,16 @@ from tpu_inductor.runtime.steps import (
 
 @dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """Where a tensor argument goes: as itself, as its dense view, as an array. None: not needed."""
+    """Where an argument goes as a tensor: as itself, as its dense view. None: not needed.
+
+    `is_array` says that it is also among the arrays, whose conversion checks it.
+    """
 
     slot: Slot
     index: int
     itself: int | None
     dense: int | None
-    array: int | None
+    is_array: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +75,18 @@ class NumberArgument:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A graph ready to be called. `registers` holds the constants; a call starts from a copy."""
+    """A graph ready to be called. `registers` holds the constants; a call starts from a copy.
+
+    `arrays` lists the arguments that programs take: their index, conversion and register.
+    """
 
     arity: int
+    slots: tuple[Slot, ...]
+    arrays: tuple[tuple[int, Callable[[Tensor], Any], int], ...]
     tensors: tuple[TensorArgument, ...]
     numbers: tuple[NumberArgument, ...]
     steps: tuple[Timed, ...]
-    readers: tuple[Reader, ...]
+    read: Callable[[Registers], tuple[Any, ...]]
     registers: tuple[Any, ...]
 
 
@@ -212,6 +223,8 @@ def _bind_tensor_result(b: _Binder, output: TensorOutput, is_repeated: bool) -> 
 
 
 def _finish(b: _Binder, signature: Signature, readers: tuple[Reader, ...]) -> Bound:
+    slots: list[Slot] = []
+    arrays: list[tuple[int, Callable[[Tensor], Any], int]] = []
     tensors: list[TensorArgument] = []
     numbers: list[NumberArgument] = []
     for index, given in enumerate(signature.inputs):
@@ -219,16 +232,22 @@ def _finish(b: _Binder, signature: Signature, readers: tuple[Reader, ...]) -> Bo
             var = given.var
             itself, dense, array = (m.get(var) for m in (b.arguments, b.tensors, b.arrays))
             slot = Slot(index, given, b.adapter)
-            tensors.append(TensorArgument(slot, index, itself, dense, array))
+            slots.append(slot)
+            if array is not None:
+                arrays.append((index, slot.array, array))
+            if array is None or dense is not None or itself is not None:
+                tensors.append(TensorArgument(slot, index, itself, dense, array is not None))
         elif isinstance(given, ScalarInput):
             tensor, array = b.tensors.get(given.var), b.arrays.get(given.var)
             numbers.append(NumberArgument(index, given, tensor, array))
     return Bound(
         len(signature.inputs),
+        tuple(slots),
+        tuple(arrays),
         tuple(tensors),
         tuple(numbers),
         free_early(b.steps, _result_registers(b, signature)),
-        readers,
+        read_all(readers),
         tuple(b.registers),
     )
 

@@ -70,20 +70,17 @@ class CompiledGraph:
             step.run(regs)
             for register in step.dead:
                 regs[register] = None
-        results: list[Any] = []
-        for read in bound.readers:
-            results.append(read(regs, results))
-        return tuple(results)
+        return bound.read(regs)
 
     def _bind_arguments(self, bound: Bound, args: list[Any]) -> Registers:
         regs = list(bound.registers)
-        # Written out, for a model has hundreds of parameters and each call passes here.
+        # A model has hundreds of parameters: most are arrays and nothing else.
+        for index, to_array, register in bound.arrays:
+            regs[register] = to_array(args[index])
         for argument in bound.tensors:
             tensor, slot = args[argument.index], argument.slot
-            if argument.array is None:
+            if not argument.is_array:
                 slot.check(tensor)
-            else:
-                regs[argument.array] = slot.array(tensor)
             if argument.dense is not None:
                 regs[argument.dense] = slot.dense(tensor)
             if argument.itself is not None:

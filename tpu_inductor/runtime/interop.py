@@ -1,8 +1,8 @@
 """Host memory as torch and as numpy see it, without copies.
 
-Types that numpy lacks (bfloat16, float8) cross as integers of their width. A numpy view from here
-is dense, row-major, and keeps its tensor's memory alive; a tensor from here owns its memory
-through the array it was made from.
+Types that numpy lacks (bfloat16, float8) become arrays as integers of their width. A numpy view
+from here is dense, row-major, and keeps its tensor's memory alive; a tensor from here owns the
+buffer of the array it was made from.
 """
 
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from jax._src.lib import _jax
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
-from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.graph.types import DType
 
 _EXTENDED: dict[DType, tuple[torch.dtype, np.dtype[Any]]] = {
@@ -26,10 +27,6 @@ NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
     d: _EXTENDED[d][1] if d in _EXTENDED else np.dtype(d.value) for d in DType
 }
 """The numpy type of every element type."""
-
-_TYPESTR: dict[DType, str] = {
-    d: np.dtype(f"i{d.itemsize}").str if d in _EXTENDED else NUMPY_DTYPE[d].str for d in DType
-}
 
 
 def view_numpy(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
@@ -46,28 +43,12 @@ def view_numpy(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
     return tensor.view(carrier).numpy().view(wanted)
 
 
-class _Memory:
-    """What numpy needs in order to see a jax array's buffer as ordinary writable memory."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, owner: Any, typestr: str) -> None:
-        self.owner = owner
-        self.__array_interface__ = {
-            "shape": owner.shape,
-            "typestr": typestr,
-            "data": (owner.unsafe_buffer_pointer(), False),
-            "version": 3,
-        }
-
-
-def adopt_array(array: Any, dtype: DType) -> Tensor:
+def adopt_array(array: Any) -> Tensor:
     """The buffer of a jax CPU array as a tensor that owns it.
 
     The array must be ready and unused elsewhere: whoever holds the tensor may write to it.
     """
-    if array.size == 0:
-        return torch.empty(array.shape, dtype=TORCH_DTYPE[dtype])
-    # numpy offers a jax array read-only and DLPack costs four times as much as this does.
-    tensor = torch.from_numpy(np.asarray(_Memory(array, _TYPESTR[dtype])))
-    return tensor.view(TORCH_DTYPE[dtype]) if dtype in _EXTENDED else tensor
+    # `array.__dlpack__()` and numpy's protocols each cost several times as much.
+    tensor = from_dlpack(_jax.buffer_to_dlpack_managed_tensor(array))
+    # XLA gives empty arrays strides of zero.
+    return tensor if tensor.numel() else torch.empty(tensor.shape, dtype=tensor.dtype)

@@ -49,7 +49,7 @@ class CpuAdapter:
         return np.asarray(value, NUMPY_DTYPE[dtype])
 
     def to_torch(self, array: Array, dtype: DType) -> Tensor:
-        return adopt_array(array, dtype)
+        return adopt_array(array)
 
     def compile(self, program: Program, interpret: Interpret) -> Launch:
         launch = _launcher(program, interpret)
@@ -64,12 +64,14 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
         return tuple(function(*arrays, interpret=mode))
 
     call.__name__ = call.__qualname__ = program.name
+    # Where a GPU is at hand it would get the numpy views; unlike `jax.default_device` around
+    # each call, a sharding costs nothing.
+    cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     # Not `.lower().compile()`: calling such an executable takes twice as long with 300 arguments.
-    compiled = jax.jit(call)
-    device = jax.devices("cpu")[0]
+    compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu)
 
     def launch(arrays: Sequence[Array]) -> Sequence[Array]:
-        with jax.enable_x64(True), jax.default_device(device):
+        with jax.enable_x64(True):
             results = compiled(*arrays)
         for result in results:
             result.block_until_ready()
