@@ -50,5 +50,10 @@ def block_reduction(prim: str, dtype: DType, operand: str, axes: tuple[int, ...]
     text = reduction_text(prim, dtype)
     if dtype is DType.BOOL:
         operand = f"{operand}.astype({dtype_text(DType.I32)})"
-    kept = f", dtype={dtype_text(dtype)}" if prim == "reduce_sum" and dtype is DType.I32 else ""
-    return f"{text.block}({operand}, axis={axes}, keepdims=True{kept})"
+    if prim != "reduce_sum" or dtype is not DType.I32:
+        return f"{text.block}({operand}, axis={axes}, keepdims=True)"
+    # Mosaic sums whole arrays of integers in 64 bits where JAX has those, and then refuses them.
+    for part in (axes[1:], axes[:1]):
+        if part:
+            operand = f"{text.block}({operand}, axis={part}, keepdims=True, dtype=jnp.int32)"
+    return operand
