@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from check_lowering import check, lower
-
-from tpu_inductor.errors import Reject
+from check_lowering import check
 
 aten = torch.ops.aten
 
