@@ -117,6 +117,14 @@ def test_masked_scatter() -> None:
     check(aten.masked_scatter.default, tensor(3, 4), tensor(4) > 99, tensor(0))
 
 
+def test_masked_scatter_backward() -> None:
+    op, grad = aten.masked_scatter_backward.default, torch.randn(3, 4)
+    for mask in (grad > 0, grad > 99, grad < 99, torch.tensor([True, False, False, True])):
+        check(op, grad, mask, [14])
+        check(op, grad, mask, [2, 7])
+    check(op, grad[:0], grad[:0] > 0, [3])
+
+
 @pytest.mark.parametrize("by_frequency", [False, True])
 @pytest.mark.parametrize("padding", [-1, 2])
 def test_embedding_and_its_gradient(by_frequency: bool, padding: int) -> None:

@@ -146,3 +146,17 @@ def test_as_strided_beyond_the_tensor_is_rejected() -> None:
 
 def test_as_strided_scatter() -> None:
     check(aten.as_strided_scatter.default, tensor(4, 6), tensor(2, 2), [2, 2], [7, 2], 1)
+
+
+@pytest.mark.parametrize("pad", [(1, 2), (3, 0), (0, 0), (-1, 2), (0, -2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_replication_pads(pad: tuple[int, int], dtype: torch.dtype) -> None:
+    for op, forward, x, edges in (
+        (aten.replication_pad1d_backward, aten.replication_pad1d, (2, 4), pad),
+        (aten.replication_pad1d_backward, aten.replication_pad1d, (2, 3, 4), pad),
+        (aten.replication_pad2d_backward, aten.replication_pad2d, (2, 4, 5), (*pad, 1, 1)),
+        (aten.replication_pad3d_backward, aten.replication_pad3d, (2, 3, 4, 5), (*pad, 1, 1, 0, 2)),
+    ):
+        source = tensor(*x, dtype=dtype)
+        grad = tensor(*forward.default(source, edges).shape, dtype=dtype)
+        check(op.default, grad, source, edges)

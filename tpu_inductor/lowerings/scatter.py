@@ -12,7 +12,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import DType, Scalar, Shape
-from tpu_inductor.lowerings.dims import at_least_1d, move_dims, wrap_dim
+from tpu_inductor.lowerings.dims import Size, at_least_1d, move_dims, wrap_dim
 from tpu_inductor.lowerings.indexing import (
     MASKS,
     aligned_indices,
@@ -114,12 +114,35 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     if source.type.size == 0 or out.size == 0:
         return x
     mask = b.broadcast_to(b.convert(mask, DType.BOOL), out.shape)
-    flat = b.convert(b.reshape(mask, (out.size,)), DType.I64)
-    order = b.op("sub", b.one("cumsum", b.tensor(flat), attrs=A.Axis(0)), b.lit(1, DType.I64))
-    order = b.op("max", order, b.lit(0, DType.I64))
+    order = b.op("max", _rank_of_true(b, mask), b.lit(0, DType.I64))
     line = b.reshape(source, (source.type.size,))
     taken = b.one("gather", line, order, attrs=A.Gather((0,)))
     return b.op("select", mask, b.reshape(taken, out.shape), x)
+
+
+@lowering(aten.masked_scatter_backward.default)
+def masked_scatter_backward(
+    b: Builder, grad_output: Value, mask: Value, sizes: Sequence[Size]
+) -> Value:
+    """The gradient at the k-th true element of the mask goes to the k-th element of `sizes`."""
+    out, shape = b.out[0], grad_output.type.shape
+    if out.size == 0 or grad_output.type.size == 0:
+        return b.full(out.shape, out.dtype, 0)
+    mask = b.broadcast_to(b.convert(mask, DType.BOOL), shape)
+    flat = b.reshape(mask, (mask.type.size,))
+    # The false elements go out of bounds, where nothing is written.
+    place = b.op("select", flat, _rank_of_true(b, mask), b.lit(out.size, DType.I64))
+    line = b.reshape(grad_output, (grad_output.type.size,))
+    return b.reshape(
+        write(b, b.full((out.size,), out.dtype, 0), line, (0,), (place,), "set"), out.shape
+    )
+
+
+def _rank_of_true(b: Builder, mask: Value) -> Value:
+    """How many true elements come before each true one, over the flat mask (n,): int64."""
+    flat = b.convert(b.reshape(mask, (mask.type.size,)), DType.I64)
+    count = b.one("cumsum", b.tensor(flat), attrs=A.Axis(0))
+    return b.op("sub", count, b.lit(1, DType.I64))
 
 
 # -- along one dimension, whole rows -------------------------------------------
