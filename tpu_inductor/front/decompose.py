@@ -19,8 +19,6 @@ _MORE = (
     aten.expand_copy,
     aten.renorm,
     aten.huber_loss,
-    aten.gcd,
-    aten.lcm,
     aten.dist,
     aten.grid_sampler_2d,
     aten.adaptive_max_pool2d,
