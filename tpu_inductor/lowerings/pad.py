@@ -114,7 +114,7 @@ def _folded(b: Builder, grad: Value, dim: int, before: int, after: int) -> Value
     left, right = max(before, 0), max(after, 0)
     inner = b.slice(grad, dim, left, extent - right)
     wide = inner.type.dims[dim]
-    parts = [(0, wide, inner)]
+    parts: list[tuple[int, int, Value]] = [(0, wide, inner)]
     if left:
         parts.append((0, 1, _total(b, b.slice(grad, dim, 0, left), dim)))
     if right:
