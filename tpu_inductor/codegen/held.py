@@ -31,7 +31,7 @@ class LocalNames:
     used: set[str] = field(default_factory=set[str])
 
     def fresh(self, var: Var) -> str:
-        return self.unique(re.sub(r"(_\d+)+$", "", var.name))
+        return self.unique(re.sub(r"[_\d]+$", "", var.name) or "value")
 
     def unique(self, base: str) -> str:
         base = self.names.identifier(base)
