@@ -67,7 +67,10 @@ class Unifier:
             if parts is None:
                 out.append(factor)
             else:
-                out.extend(self.resolve(parts))
+                found = self.resolve(parts)
+                # Kept, or the chain grows with every equation of a region.
+                self.parts[factor] = found
+                out.extend(found)
         return tuple(out)
 
     def unify(self, left: Iterable[Factor], right: Iterable[Factor]) -> None:

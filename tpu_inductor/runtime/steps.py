@@ -20,10 +20,14 @@ Registers: TypeAlias = list[Any]
 
 
 def read_registers(registers: tuple[int, ...]) -> Callable[[Registers], tuple[Any, ...]]:
-    """The contents of `registers`, at the speed of C."""
-    if len(registers) > 1:
-        return itemgetter(*registers)
-    return lambda regs: tuple(regs[r] for r in registers)
+    """The contents of `registers`, at the speed of C where there are many."""
+    match registers:
+        case ():
+            return lambda regs: ()
+        case (only,):
+            return lambda regs: (regs[only],)
+        case _:
+            return itemgetter(*registers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,8 @@ class ProgramStep:
 
     def run(self, regs: Registers) -> None:
         results = self.launch(self.read(regs))
-        for register, result in zip(self.outputs, results, strict=True):
+        # Not with `strict`: a program's type is fixed, and this is the path of every call.
+        for register, result in zip(self.outputs, results):  # noqa: B905
             regs[register] = result
 
 

@@ -1,0 +1,53 @@
+"""The ways to run one case: eager, tpu_tile, its graph alone, inductor, and plain jax.jit."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from cases import Case
+from recorded import Recorder, first_tensor, plain_jit
+from timing import Call, once
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """`first` is the seconds of the first call, compilation included; None where that is no fact.
+
+    `error` is the largest difference from eager, relative to the largest result.
+    """
+
+    call: Call
+    first: float | None
+    error: float
+
+
+def contenders(case: Case, with_inductor: bool) -> dict[str, Contender]:
+    """By name. `graph` and `jit` are absent where the case is not one graph of one program."""
+    module, args = case.module, case.args
+    first, want = once(lambda: module(*args))
+    found = {"eager": Contender(lambda: module(*args), first, 0.0)}
+    auto, xla = Recorder({}), Recorder({"prefer": "xla"})
+    found["tpu_tile"] = _compiled(case, auto.backend, want)
+    if with_inductor:
+        found["inductor"] = _compiled(case, "inductor", want)
+    _compiled(case, xla.backend, want)
+    if (graph := auto.only()) is not None:
+        error = _error(graph.call_graph(), want)
+        found["graph"] = Contender(graph.call_graph, None, error)
+    if (graph := xla.only()) is not None:
+        jit = plain_jit(graph)
+        first, result = once(jit)
+        found["jit"] = Contender(jit, first, _error(result, want))
+    return found
+
+
+def _compiled(case: Case, backend: str | Callable[..., Any], want: Any) -> Contender:
+    run = torch.compile(case.module, backend=backend)
+    first, got = once(lambda: run(*case.args))
+    return Contender(lambda: run(*case.args), first, _error(got, want))
+
+
+def _error(got: Any, want: Any) -> float:
+    got, want = first_tensor(got).double(), first_tensor(want).double()
+    return ((got - want).abs().max() / want.abs().max()).item()

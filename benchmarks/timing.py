@@ -1,0 +1,71 @@
+"""Times functions in turn, A B C A B C, so that a busy machine troubles all of them alike."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Call: TypeAlias = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds a call, one number for each round."""
+
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
+    def least(self) -> float:
+        return min(self.rounds)
+
+    def over(self, other: "Times") -> float:
+        """How many times longer than `other`: the median over rounds, each of which ran both."""
+        return statistics.median(a / b for a, b in zip(self.rounds, other.rounds, strict=True))
+
+
+def once(call: Call) -> tuple[float, Any]:
+    """Seconds of one call, and its result."""
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def in_turn(
+    calls: Mapping[str, Call], rounds: int = 40, window: float = 1e-3, limit: float = 10.0
+) -> dict[str, Times]:
+    """Each call, repeated for about `window` seconds in every round, `limit` seconds in all."""
+    repeats = {name: _repeats(call, window) for name, call in calls.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + limit
+    gc.collect()
+    gc.disable()
+    try:
+        for n in range(rounds):
+            if n >= 5 and time.perf_counter() > end:
+                break
+            for name, call in calls.items():
+                seconds[name].append(_window(call, repeats[name]))
+    finally:
+        gc.enable()
+    return {name: Times(tuple(s)) for name, s in seconds.items()}
+
+
+def _repeats(call: Call, window: float) -> int:
+    for _ in range(3):
+        call()
+    return max(1, int(window / once(call)[0]))
+
+
+def _window(call: Call, repeats: int) -> float:
+    # The first call of a window finds the caches full of another function's data.
+    call()
+    start = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return (time.perf_counter() - start) / repeats
