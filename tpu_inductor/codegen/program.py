@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpu_inductor.codegen.expr import spell
+from tpu_inductor.codegen.expr_cpu import spell_for_cpu
 from tpu_inductor.codegen.expr_literal import literal
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.kernel import print_kernel
@@ -57,7 +58,7 @@ def print_program(
                 kernels[text] = reserved.unique(_function_name(region))
             lines.append(_kernel_call(schedule, kernels[text]))
         else:
-            lines += [_xla_line(eqn) for eqn in region.eqns]
+            lines += [_xla_line(eqn, target) for eqn in region.eqns]
     names = Names()
     args = [names.of(v) for v in segment.inputs]
     results = "".join(f"{names.of(v)}, " for v in segment.outputs)
@@ -87,11 +88,12 @@ def _kernel_call(schedule: TileSchedule, function: str) -> str:
     return f"{results.strip()} = {function}({args}interpret=interpret){place}"
 
 
-def _xla_line(eqn: Eqn) -> str:
+def _xla_line(eqn: Eqn, target: str) -> str:
     names = Names()
+    text_of = spell_for_cpu if target == "cpu" else spell
     operands = [literal(v) if isinstance(v, Lit) else names.of(v) for v in eqn.inputs]
     results = ", ".join(names.of(v) for v in eqn.outputs)
-    return f"{results} = {spell(eqn, operands)}{_place([eqn.origin])}"
+    return f"{results} = {text_of(eqn, operands)}{_place([eqn.origin])}"
 
 
 def _place(origins: list[Origin]) -> str:
