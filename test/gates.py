@@ -25,6 +25,7 @@ from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.graph.verify import verify
 from tpu_inductor.regions.partition import partition_regions
 from tpu_inductor.regions.verify import verify_partition
+from tpu_inductor.runtime.adapters.cpu import strict_compiler_options
 from tpu_inductor.runtime.interop import adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
 from tpu_inductor.schedule.assign import Scheduled, assign_schedules
@@ -103,7 +104,12 @@ def execute(
         function = load_program(program.name, program.source)
         arrays = [view_numpy(known[v], v.type.dtype) for v in program.inputs]
         with jax.enable_x64(True):
-            results = jax.jit(lambda *xs: function(*xs, interpret=interpret))(*arrays)
+            run = jax.jit(
+                lambda *xs: function(*xs, interpret=interpret),
+                # A library whose maxima skip NaN would hide the poison of unwritten memory.
+                compiler_options=strict_compiler_options(),
+            )
+            results = run(*arrays)
         for var, result in zip(program.outputs, results, strict=True):
             assert result.shape == var.type.dims, str(var)
             known[var] = adopt_array(result.block_until_ready())

@@ -216,7 +216,7 @@ def _transpose(eqn: Eqn, ops: Sequence[str]) -> str:
 
 # -- reductions and dot ---------------------------------------------------------
 def _reduce(function: str, on_bool: str, accumulates: bool) -> Spelling:
-    """jnp sums 16-bit floats in float32; `dtype` keeps small integers from widening."""
+    """16-bit floats are summed in float32; `dtype` keeps small integers from widening."""
 
     def text(eqn: Eqn, ops: Sequence[str]) -> str:
         (x,), attrs, dtype = typed_operands(eqn, ops), eqn.attrs, eqn.out.type.dtype
@@ -225,8 +225,12 @@ def _reduce(function: str, on_bool: str, accumulates: bool) -> Spelling:
             return x
         if dtype is DType.BOOL:
             return f"{on_bool}({x}, axis={attrs.dims})"
-        kept = f", dtype={dtype_text(dtype)}" if accumulates else ""
-        return f"{function}({x}, axis={attrs.dims}{kept})"
+        if not accumulates:
+            return f"{function}({x}, axis={attrs.dims})"
+        if dtype in (DType.BF16, DType.F16):
+            wide = f"{function}({x}, axis={attrs.dims}, dtype=jnp.float32)"
+            return f"{wide}.astype({dtype_text(dtype)})"
+        return f"{function}({x}, axis={attrs.dims}, dtype={dtype_text(dtype)})"
 
     return text
 

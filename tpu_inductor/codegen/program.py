@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tpu_inductor.codegen.expr import spell
 from tpu_inductor.codegen.expr_cpu import spell_for_cpu
 from tpu_inductor.codegen.expr_literal import literal
+from tpu_inductor.codegen.extremes import spreads_nan
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.kernel import print_kernel
 from tpu_inductor.codegen.names import Names
@@ -34,12 +35,16 @@ from jax.experimental.pallas import tpu as pltpu
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`."""
+    """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
+
+    `spreads_nan` says that it has maxima or minima which must not skip NaN as XLA:CPU's fast ones.
+    """
 
     name: str
     source: str
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
+    spreads_nan: bool = True
 
 
 def print_program(
@@ -67,7 +72,9 @@ def print_program(
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
-    return Program(name, "".join(parts), segment.inputs, segment.outputs)
+    eqns = [eqn for region in segment.regions for eqn in region.eqns]
+    strict = spreads_nan(eqns, segment.outputs)
+    return Program(name, "".join(parts), segment.inputs, segment.outputs, strict)
 
 
 def _value_names(segment: Segment) -> list[str]:

@@ -4,7 +4,8 @@ A launch blocks until its results are ready, so that arguments may be aliased by
 freed or written by the caller afterwards.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,22 @@ class CpuAdapter:
         return _check_races(launch, program.name) if interpret == "tpu" else launch
 
 
+@functools.cache
+def strict_compiler_options() -> Mapping[str, str]:
+    """XLA's options for maxima and minima that spread NaN: its library reduces no more.
+
+    Empty where XLA does not know the option, nor then has the library.
+    """
+    kept = ("DOT", "INDIVIDUAL_DOT", "INDIVIDUAL_CONVOLUTION")
+    names = ",".join(f"LIBRARY_FUSION_TYPE_{name}" for name in kept)
+    option = {"xla_cpu_experimental_ynn_fusion_type": names}
+    try:
+        jax.jit(lambda: 0, compiler_options=option).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return option
+
+
 def _launcher(program: Program, interpret: Interpret) -> Launch:
     function = load_program(program.name, program.source)
     mode = _tpu_semantics() if interpret == "tpu" else interpret
@@ -68,7 +85,8 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
     # each call, a sharding costs nothing.
     cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     # Not `.lower().compile()`: calling such an executable takes twice as long with 300 arguments.
-    compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu)
+    strict = strict_compiler_options() if program.spreads_nan or interpret == "tpu" else {}
+    compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu, compiler_options=strict)
 
     def launch(arrays: Sequence[Array]) -> Sequence[Array]:
         with jax.enable_x64(True):
