@@ -22,7 +22,7 @@ def spreads_nan(eqns: Iterable[Eqn], results: Iterable[Value]) -> bool:
     for eqn in members:
         for v in eqn.operands:
             readers.setdefault(v, []).append(eqn)
-    made = {v: eqn for eqn in members for v in eqn.outputs}
+    made: dict[Value, Eqn] = {v: eqn for eqn in members for v in eqn.outputs}
     returned = frozenset(results)
     return any(
         eqn.prim in EXTREMES

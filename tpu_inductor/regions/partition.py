@@ -226,14 +226,14 @@ def _regions(
             merged[-1] = _merge(merged[-1], node)
         else:
             merged.append(node)
+    eqns_of = [tuple(wiring.graph.eqns[i] for i in node.members) for node in merged]
+    given = [_unique(_name(n.tier, e), names) for n, e in zip(merged, eqns_of, strict=True)]
     needed = set(later)
     regions: list[Region] = []
-    for node in reversed(merged):
-        eqns = tuple(wiring.graph.eqns[i] for i in node.members)
+    for name, node, eqns in reversed(list(zip(given, merged, eqns_of, strict=True))):
         reads = _reads(wiring, node)
         outputs = tuple(v for v in _makes(wiring, node) if v in needed)
         needed.update(reads)
-        name = _unique(_name(node.tier, eqns), names)
         regions.append(
             Region(name, node.tier, eqns, reads, outputs, node.factoring, node.reason, node.refused)
         )

@@ -5,7 +5,7 @@ freed or written by the caller afterwards.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +58,7 @@ class CpuAdapter:
 
 
 @functools.cache
-def strict_compiler_options() -> Mapping[str, str]:
+def strict_compiler_options() -> dict[str, Any]:
     """XLA's options for maxima and minima that spread NaN: its library reduces no more.
 
     Empty where XLA does not know the option, nor then has the library.
