@@ -7,25 +7,26 @@ from typing import Any
 import torch
 from cases import Case
 from recorded import Recorder, first_tensor, plain_jit
-from timing import Call, once
+from timing import Call, First, once
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`first` is the seconds of the first call, compilation included; None where that is no fact.
+    """`first` is the first call, compilation included; None where it has been made elsewhere.
 
     `error` is the largest difference from eager, relative to the largest result.
     """
 
     call: Call
-    first: float | None
+    first: First | None
     error: float
 
 
 def contenders(case: Case, with_inductor: bool) -> dict[str, Contender]:
     """By name. `graph` and `jit` are absent where the case is not one graph of one program."""
     module, args = case.module, case.args
-    first, want = once(lambda: module(*args))
+    first = once(lambda: module(*args))
+    want = first.result
     found = {"eager": Contender(lambda: module(*args), first, 0.0)}
     auto, xla = Recorder({}), Recorder({"prefer": "xla"})
     found["tpu_tile"] = _compiled(case, auto.backend, want)
@@ -37,15 +38,15 @@ def contenders(case: Case, with_inductor: bool) -> dict[str, Contender]:
         found["graph"] = Contender(graph.call_graph, None, error)
     if (graph := xla.only()) is not None:
         jit = plain_jit(graph)
-        first, result = once(jit)
-        found["jit"] = Contender(jit, first, _error(result, want))
+        first = once(jit)
+        found["jit"] = Contender(jit, first, _error(first.result, want))
     return found
 
 
 def _compiled(case: Case, backend: str | Callable[..., Any], want: Any) -> Contender:
     run = torch.compile(case.module, backend=backend)
-    first, got = once(lambda: run(*case.args))
-    return Contender(lambda: run(*case.args), first, _error(got, want))
+    first = once(lambda: run(*case.args))
+    return Contender(lambda: run(*case.args), first, _error(first.result, want))
 
 
 def _error(got: Any, want: Any) -> float:

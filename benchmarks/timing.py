@@ -29,11 +29,19 @@ class Times:
         return statistics.median(a / b for a, b in zip(self.rounds, other.rounds, strict=True))
 
 
-def once(call: Call) -> tuple[float, Any]:
-    """Seconds of one call, and its result."""
-    start = time.perf_counter()
+@dataclass(frozen=True, slots=True)
+class First:
+    """One call: seconds on the clock, and of all threads' work, which a busy machine hardly moves."""
+
+    seconds: float
+    cpu_seconds: float
+    result: Any
+
+
+def once(call: Call) -> First:
+    start, cpu_start = time.perf_counter(), time.process_time()
     result = call()
-    return time.perf_counter() - start, result
+    return First(time.perf_counter() - start, time.process_time() - cpu_start, result)
 
 
 def in_turn(
@@ -59,7 +67,7 @@ def in_turn(
 def _repeats(call: Call, window: float) -> int:
     for _ in range(3):
         call()
-    return max(1, int(window / once(call)[0]))
+    return max(1, int(window / once(call).seconds))
 
 
 def _window(call: Call, repeats: int) -> float:

@@ -1,8 +1,9 @@
 """Spellings for XLA:CPU alone, of what it runs slowly as it stands.
 
-    conv(x, w; groups=channels)    ->  a sum of shifted x * weight, one fused loop
+    conv(x, w; groups=channels)    ->  lax.fori_loop(...), which sums shifted x * weight
 
-XLA:CPU runs a convolution of one channel per group ten times slower than this; XLA:TPU does not.
+XLA:CPU runs a convolution of one channel per group ten times slower than this. Other targets keep
+the convolution: their compilers know what to do with it.
 """
 
 import math
@@ -36,28 +37,48 @@ def _is_depthwise(eqn: Eqn) -> bool:
 
 
 def _depthwise(eqn: Eqn, operands: Sequence[str]) -> str:
+    """A loop over the rows of the window, whose body adds the taps of one row.
+
+    Without the loop XLA would compute every tap anew in each fusion that reads the result.
+    """
     attrs, (x, w), dtype = eqn.attrs, operands, eqn.out.type.dtype
     assert isinstance(attrs, A.Conv)
-    batch, channels, *sizes = eqn.out.type.dims
-    window = eqn.inputs[1].type.dims[2:]
-    places = [f"i{d}" for d in range(len(window))]
-    starts = [_scaled(i, n) for i, n in zip(places, attrs.rhs_dilation, strict=True)]
-    spans = [(n - 1) * stride + 1 for n, stride in zip(sizes, attrs.strides, strict=True)]
-    limits = [f"{start} + {span}" for start, span in zip(starts, spans, strict=True)]
-    strides = f", {ints((1, 1, *attrs.strides))}" if any(s != 1 for s in attrs.strides) else ""
-    shifted = (
-        f"lax.slice(x, (0, 0, {', '.join(starts)}), ({batch}, {channels}, {', '.join(limits)})"
-        f"{strides})"
-    )
-    weight = f"w[:, 0, {', '.join(places)}].reshape({ints((channels, *(1 for _ in window)))})"
-    loops = " ".join(f"for {i} in range({n})" for i, n in zip(places, window, strict=True))
-    acc = DType.F32 if dtype in HALF else dtype
-    wide = f".astype({dtype_text(acc)})" if dtype in HALF else ""
+    channels, window = eqn.out.type.dims[1], eqn.inputs[1].type.dims[2:]
+    acc = dtype_text(DType.F32 if dtype in HALF else dtype)
+    wide = f".astype({acc})" if dtype in HALF else ""
     edges = ((0, 0, 0), (0, 0, 0), *((low, high, 0) for low, high in attrs.padding))
-    padded = f"lax.pad({x}{wide}, {dtype_text(acc)}(0), {edges})"
-    text = f"(lambda x, w: sum({shifted} * {weight} {loops}))({padded}, {w}{wide})"
+    padded = f"lax.pad({x}{wide}, {acc}(0), {edges})"
+    weights = f"{w}{wide}.reshape({ints((1, channels, *window))})"
+    row = f"lax.dynamic_slice_in_dim(x, i0 * {attrs.rhs_dilation[0]}, {_spans(eqn)[0]}, 2)"
+    body = f"acc + (lambda x, w: {_row_of_taps(eqn)})({row}, lax.dynamic_slice_in_dim(w, i0, 1, 2))"
+    start = f"jnp.zeros({eqn.out.type.dims}, {acc})"
+    loop = f"lax.fori_loop(0, {window[0]}, lambda i0, acc: {body}, {start})"
+    text = f"(lambda x, w: {loop})({padded}, {weights})"
     return f"{text}.astype({dtype_text(dtype)})" if dtype in HALF else text
 
 
-def _scaled(name: str, factor: int) -> str:
-    return name if factor == 1 else f"{name} * {factor}"
+def _row_of_taps(eqn: Eqn) -> str:
+    """The sum of `x`, shifted, times a weight, over one row of the window."""
+    attrs = eqn.attrs
+    assert isinstance(attrs, A.Conv)
+    batch, channels = eqn.out.type.dims[:2]
+    rest = eqn.inputs[1].type.dims[3:]
+    places = ["0", *(f"i{d + 1}" for d in range(len(rest)))]
+    starts = [f"{i} * {n}" for i, n in zip(places, attrs.rhs_dilation, strict=True)]
+    limits = [f"{start} + {span}" for start, span in zip(starts, _spans(eqn), strict=True)]
+    shifted = (
+        f"lax.slice(x, (0, 0, {', '.join(starts)}), ({batch}, {channels}, {', '.join(limits)}), "
+        f"{ints((1, 1, *attrs.strides))})"
+    )
+    # Not `w[:, 0, i0]`: jnp takes milliseconds to trace each indexing.
+    ends = ", ".join(f"{i} + 1" for i in places)
+    weight = f"lax.slice(w, (0, 0, {', '.join(places)}), (1, {channels}, {ends}))"
+    loops = " ".join(f"for {i} in range({n})" for i, n in zip(places[1:], rest, strict=True))
+    return f"sum({shifted} * {weight} {loops})" if loops else f"{shifted} * {weight}"
+
+
+def _spans(eqn: Eqn) -> list[int]:
+    """How far a tap reaches over the input, in each spatial dimension."""
+    assert isinstance(eqn.attrs, A.Conv)
+    pairs = zip(eqn.out.type.dims[2:], eqn.attrs.strides, strict=True)
+    return [(size - 1) * stride + 1 for size, stride in pairs]
