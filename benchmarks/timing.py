@@ -31,7 +31,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """One call: seconds on the clock, and of all threads' work, which a busy machine hardly moves."""
+    """One call: seconds on the clock, and of work, which a busy machine moves less."""
 
     seconds: float
     cpu_seconds: float
