@@ -3,6 +3,7 @@
 `pytest test/test_e2e_random.py --hypothesis-profile=long` looks for what CI's examples miss.
 """
 
+import pytest
 import torch
 from gates import compile_graph, execute, execute_checked, small_target
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from noise import Bounds
 from random_graphs import graphs, inputs_for
 
+from tpu_inductor.aot.compile import compile_program
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.target import TpuTarget, target
@@ -50,3 +52,14 @@ def check(
     compiled = compile_graph(simple, chip, prefer=prefer)
     got = run(simple, compiled.program, inputs)
     bounds.check(got, f"{graph}\n{compiled.scheduled.partition}\n{compiled.program.source}")
+
+
+@pytest.mark.aot
+@settings(differential, max_examples=15)
+@given(graph=graphs())
+def test_libtpu_compiles_what_is_made_of_them(graph):
+    simple = simplify(graph)
+    compiled = compile_graph(simple, SMALL)
+    if compiled.schedules:
+        result = compile_program(compiled.program, SMALL)
+        assert result.ok, f"{result.error}\n{graph}\n{compiled.program.source}"
