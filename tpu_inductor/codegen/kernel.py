@@ -7,7 +7,7 @@ layers with equal kernels trace and compile it once.
 from dataclasses import dataclass
 
 from tpu_inductor.codegen.expr_literal import dtype_text
-from tpu_inductor.codegen.kernel_body import KernelBody, print_body
+from tpu_inductor.codegen.kernel_body import print_body
 from tpu_inductor.schedule.types import Operand, Role, TileSchedule
 
 NAME = "KERNEL"
@@ -33,19 +33,17 @@ def print_kernel(schedule: TileSchedule) -> Kernel:
     lines += ["", "", '@functools.partial(jax.jit, static_argnames=("interpret",))']
     args = [ref.removesuffix("_ref") for ref in body.inputs]
     lines += [f"def {NAME}({', '.join([*args, '*', 'interpret=False'])}):"]
-    lines += [f"    {line}" for line in _launch(schedule, body, args)]
+    lines += [f"    {line}" for line in _launch(schedule, args)]
     return Kernel("\n".join(lines) + "\n")
 
 
-def _launch(schedule: TileSchedule, body: KernelBody, args: list[str]) -> list[str]:
+def _launch(schedule: TileSchedule, args: list[str]) -> list[str]:
     """The body of the launching function."""
-    outs = [ref.removesuffix("_ref") for ref in body.outputs]
     operands = [_to_array(schedule, o, name) for o, name in zip(schedule.inputs, args, strict=True)]
     call = ["with jax.enable_x64(False):", "    results = pl.pallas_call("]
     call += [f"        {line}" for line in (f"{NAME}_kernel,", *_settings(schedule))]
     call += [f"    )({', '.join(operands)})"]
     back = [_from_array(schedule, o, f"results[{i}]") for i, o in enumerate(schedule.outputs)]
-    assert len(back) == len(outs)
     return [*call, f"return ({', '.join(back)},)"]
 
 

@@ -33,8 +33,8 @@ class KernelBody:
 def print_body(schedule: TileSchedule) -> KernelBody:
     """The kernel function's parameters and lines."""
     names = LocalNames()
-    refs = {o: names.unique(f"{_base(names, o.var)}_ref") for o in schedule.inputs}
-    outs = {o: names.unique(f"{_base(names, o.var)}_ref") for o in schedule.outputs}
+    refs = {o: names.unique(f"{_base(o.var)}_ref") for o in schedule.inputs}
+    outs = {o: names.unique(f"{_base(o.var)}_ref") for o in schedule.outputs}
     accs = {a: names.unique("acc_ref") for a in schedule.accumulators}
     pids = {axis: names.unique(f"{axis}_id") for axis in schedule.grid}
     body = Body(schedule, names, refs, pids)
@@ -50,7 +50,7 @@ def print_body(schedule: TileSchedule) -> KernelBody:
     )
 
 
-def _base(names: LocalNames, var: Var) -> str:
+def _base(var: Var) -> str:
     """The name that values of `var` start from, without using it up."""
     return LocalNames().fresh(var)
 

@@ -13,7 +13,7 @@ from tpu_inductor.codegen.expr_cpu import spell_for_cpu
 from tpu_inductor.codegen.expr_literal import literal
 from tpu_inductor.codegen.extremes import spreads_nan
 from tpu_inductor.codegen.held import LocalNames
-from tpu_inductor.codegen.kernel import print_kernel
+from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
 from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.origin import Origin
@@ -51,24 +51,24 @@ def print_program(
     name: str, target: str, segment: Segment, schedules: Mapping[str, TileSchedule]
 ) -> Program:
     """The module of one segment; `schedules` has those of its kernels, by region name."""
-    kernels: dict[str, str] = {}
+    kernels: dict[Kernel, str] = {}
     reserved = LocalNames()
     reserved.used.update(("program", "functools", "interpret", *_value_names(segment)))
     lines: list[str] = []
     for region in segment.regions:
         if region.tier is Tier.PALLAS:
             schedule = schedules[region.name]
-            text = print_kernel(schedule).text
-            if text not in kernels:
-                kernels[text] = reserved.unique(_function_name(region))
-            lines.append(_kernel_call(schedule, kernels[text]))
+            kernel = print_kernel(schedule)
+            if kernel not in kernels:
+                kernels[kernel] = reserved.unique(_function_name(region))
+            lines.append(_kernel_call(schedule, kernels[kernel]))
         else:
             lines += [_xla_line(eqn, target) for eqn in region.eqns]
     names = Names()
     args = [names.of(v) for v in segment.inputs]
     results = "".join(f"{names.of(v)}, " for v in segment.outputs)
     parts = [_HEADER.format(name=name, target=target)]
-    parts += [f"\n{text.replace('KERNEL', function)}\n" for text, function in kernels.items()]
+    parts += [f"\n{kernel.named(function)}\n" for kernel, function in kernels.items()]
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
