@@ -1,40 +1,43 @@
 """Compiles programs for a TPU that is not here, with libtpu's ahead-of-time compiler.
 
 What it accepts, Mosaic and XLA accept: block shapes, layouts, VMEM, every operation. Nothing runs.
-`options.prepare_libtpu` must have been called before JAX starts.
+`options.prepare_libtpu` must have been called before JAX starts. Some kernels make the compiler
+abort the process; `aot.pool` compiles in processes of its own.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import jax
 from jax._src.mesh import AbstractDevice, AbstractMesh, use_abstract_mesh
+from jax._src.pallas.mosaic.error_handling import MosaicError
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from tpu_inductor.codegen.program import Program
-from tpu_inductor.graph.core import Var
-from tpu_inductor.runtime.load import load_program
-from tpu_inductor.target import TpuTarget
+from tpu_inductor.aot.messages import Argument, DevicelessResult
+from tpu_inductor.runtime.load import FILE_PREFIX, load_program
 
+# Not needed to compile: a worker starts without the compiler's own modules.
+if TYPE_CHECKING:
+    from tpu_inductor.codegen.program import Program
+    from tpu_inductor.graph.core import Var
+    from tpu_inductor.target import TpuTarget
 
-@dataclass(frozen=True, slots=True)
-class DevicelessResult:
-    """What the compiler says of one program: `error` is empty if it compiled. Sizes in bytes."""
+COMPILER_ERRORS = (
+    MosaicError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+)
+"""What tracing, Pallas' lowering, Mosaic and XLA raise for a program that they do not take."""
 
-    name: str
-    target: str
-    error: str
-    argument_bytes: int = 0
-    output_bytes: int = 0
-    temporary_bytes: int = 0
-    code_bytes: int = 0
-
-    @property
-    def ok(self) -> bool:
-        return not self.error
+_VMEM = re.compile(r'used_scoped_memory_configs":\[\{"memory_space":"1",[^}]*"size":"(\d+)"')
 
 
 @functools.cache
@@ -45,7 +48,7 @@ def _device(topology: str) -> Any:
 def compile_function(
     fn: Callable[..., Any],
     args: Sequence[jax.ShapeDtypeStruct],
-    target: TpuTarget,
+    target: "TpuTarget",
     name: str,
 ) -> DevicelessResult:
     """Compiles a JAX function of `args` for `target`, under 64-bit types as programs are."""
@@ -56,14 +59,16 @@ def compile_function(
         device_kind=device.device_kind, num_cores=device.num_cores, platform="tpu"
     )
     with jax.enable_x64(True), use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
-        lowered = jax.jit(fn).trace(*placed).lower(lowering_platforms=("tpu",))
         try:
+            lowered = jax.jit(fn).trace(*placed).lower(lowering_platforms=("tpu",))
             compiled = lowered.compile()
-        except jax.errors.JaxRuntimeError as error:
-            return DevicelessResult(name, target.name, str(error))
+        except COMPILER_ERRORS as error:
+            text = str(error) or type(error).__name__
+            return DevicelessResult(name, target.name, text, error_line=_line_of(error))
     memory = compiled.memory_analysis()
+    vmem = max(map(int, _VMEM.findall(compiled.as_text() or "")), default=0)
     if memory is None:
-        return DevicelessResult(name, target.name, "")
+        return DevicelessResult(name, target.name, "", vmem_bytes=vmem)
     return DevicelessResult(
         name,
         target.name,
@@ -72,14 +77,39 @@ def compile_function(
         memory.output_size_in_bytes,
         memory.temp_size_in_bytes,
         memory.generated_code_size_in_bytes,
+        vmem,
     )
 
 
-def compile_program(program: Program, target: TpuTarget) -> DevicelessResult:
+def compile_program(program: "Program", target: "TpuTarget") -> DevicelessResult:
     """Compiles a printed program for `target`."""
-    args = [_struct(v) for v in program.inputs]
+    args = [struct_of(argument_of(v)) for v in program.inputs]
     return compile_function(load_program(program.name, program.source), args, target, program.name)
 
 
-def _struct(var: Var) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(var.type.dims, jax.numpy.dtype(var.type.dtype.value.rstrip("_")))
+def argument_of(var: "Var") -> Argument:
+    """The array that a program takes for `var`."""
+    return var.type.dims, var.type.dtype.value.rstrip("_")
+
+
+def struct_of(argument: Argument) -> jax.ShapeDtypeStruct:
+    """An argument as JAX traces it."""
+    shape, dtype = argument
+    return jax.ShapeDtypeStruct(shape, jax.numpy.dtype(dtype))
+
+
+def _line_of(error: BaseException) -> int:
+    """The innermost line of a printed module in the error's stack, or 0."""
+    for link in _chain(error):
+        frames = traceback.extract_tb(link.__traceback__)
+        lines = [f.lineno for f in frames if f.filename.startswith(FILE_PREFIX)]
+        if lines:
+            return lines[-1] or 0
+    return 0
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """JAX hangs the stack of the traced function on the cause of its lowering errors."""
+    while error is not None:
+        yield error
+        error = error.__cause__

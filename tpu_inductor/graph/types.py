@@ -3,11 +3,13 @@
 import enum
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-import sympy
+# Slow to import, and compile workers know numbers alone.
+if TYPE_CHECKING:
+    import sympy
 
-Dim: TypeAlias = int | sympy.Expr
+Dim: TypeAlias = "int | sympy.Expr"
 """An extent: a number, or an expression over the symbols of a dynamic shape."""
 
 Shape: TypeAlias = tuple[Dim, ...]

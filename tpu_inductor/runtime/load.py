@@ -11,11 +11,14 @@ from tpu_inductor.errors import InvalidIR
 ENTRY = "program"
 """The name of the function that every emitted module defines."""
 
+FILE_PREFIX = "<tpu_tile "
+"""How the file names of emitted modules start in tracebacks."""
 
-def load_program(name: str, source: str) -> Callable[..., Any]:
-    """The function `program` of `source`. Raises InvalidIR where the text does not define it."""
+
+def load_program(name: str, source: str, entry: str = ENTRY) -> Callable[..., Any]:
+    """The function `entry` of `source`. Raises InvalidIR where the text does not define it."""
     digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-    filename = f"<tpu_tile {name} {digest}>"
+    filename = f"{FILE_PREFIX}{name} {digest}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = types.ModuleType(f"tpu_tile_{name}_{digest}")
     module.__file__ = filename
@@ -24,7 +27,7 @@ def load_program(name: str, source: str) -> Callable[..., Any]:
     except SyntaxError as error:
         raise InvalidIR(f"program {name} is not valid Python: {error}") from error
     exec(code, module.__dict__)
-    function = module.__dict__.get(ENTRY)
+    function = module.__dict__.get(entry)
     if not callable(function):
-        raise InvalidIR(f"program {name} defines no function {ENTRY!r}")
+        raise InvalidIR(f"program {name} defines no function {entry!r}")
     return function
