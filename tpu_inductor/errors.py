@@ -29,3 +29,7 @@ class InvalidIR(TpuInductorError):
 
 class LaunchError(TpuInductorError):
     """A compiled graph was called with arguments that it was not compiled for."""
+
+
+class DumpError(TpuInductorError):
+    """libtpu left no listing of a compiled program that could be priced."""

@@ -6,7 +6,7 @@ that means nothing is a ValueError which lists what would have been accepted.
 
 import difflib
 import os
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -37,10 +37,39 @@ LIBTPU_VARIABLES = {
 """What libtpu must find in the environment to compile for chips that are not there."""
 
 
-def prepare_libtpu(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Lets `aot` compile without a TPU. Call it before JAX starts; what is set already stays."""
+def prepare_libtpu(
+    environ: MutableMapping[str, str] = os.environ, dump_to: Path | None = None
+) -> None:
+    """Lets `aot` compile without a TPU. Call it before JAX starts; what is set already stays.
+
+    With `dump_to`, libtpu leaves there what `aot.price` reads of every compilation. It reads
+    LIBTPU_INIT_ARGS once, when it is loaded: a process has one such folder, and what was appended
+    later is not seen. Raises ValueError if the path holds white space, at which libtpu would split.
+    """
     for name, value in LIBTPU_VARIABLES.items():
         environ.setdefault(name, value)
+    if dump_to is not None:
+        given = environ.get("LIBTPU_INIT_ARGS", "")
+        environ["LIBTPU_INIT_ARGS"] = f"{given} {_dump_flags(dump_to)}".strip()
+
+
+def _dump_flags(folder: Path) -> str:
+    if len(str(folder).split()) != 1:
+        raise ValueError(f"libtpu cannot dump to {str(folder)!r}: the path holds white space")
+    return (
+        f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
+        " --xla_jf_dump_llo_pass_label_regex=^(final_bundles|deduplication-map)$"
+    )
+
+
+def compiler_environment(dump_to: Path, search: Sequence[str]) -> dict[str, str]:
+    """The environment of a process that compiles without a TPU; `search` is its `sys.path`."""
+    environ = dict(os.environ)
+    prepare_libtpu(environ, dump_to=dump_to)
+    # What JAX takes from its own cache leaves no dump.
+    environ |= {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    environ["PYTHONPATH"] = os.pathsep.join(path for path in search if path)
+    return environ
 
 
 def _default_cache_dir() -> Path:
