@@ -55,8 +55,12 @@ class DevicelessResult:
 
 @dataclass(frozen=True, slots=True)
 class CompileReply:
-    """The answer to one request. `price` is None where none was asked for, or nothing compiled."""
+    """The answer to one request. `price` is None where none was asked for, or nothing compiled.
+
+    `unpriced` says why something that compiled could not be priced. `seconds` is the worker's time.
+    """
 
     result: DevicelessResult
     price: "Price | None"
     seconds: float
+    unpriced: str = ""

@@ -34,10 +34,23 @@ from jax.experimental.pallas import tpu as pltpu
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A region that is a kernel, and the function of the module that launches it.
+
+    Regions with equal kernels share the function, which takes the arrays of the schedule's inputs.
+    """
+
+    region: str
+    function: str
+    kernel: Kernel
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
 
     `spreads_nan` says that it has maxima or minima which must not skip NaN as XLA:CPU's fast ones.
+    `calls` are its kernels, in the order in which they run.
     """
 
     name: str
@@ -45,6 +58,7 @@ class Program:
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     spreads_nan: bool = True
+    calls: tuple[KernelCall, ...] = ()
 
 
 def print_program(
@@ -55,12 +69,14 @@ def print_program(
     reserved = LocalNames()
     reserved.used.update(("program", "functools", "interpret", *_value_names(segment)))
     lines: list[str] = []
+    calls: list[KernelCall] = []
     for region in segment.regions:
         if region.tier is Tier.PALLAS:
             schedule = schedules[region.name]
             kernel = print_kernel(schedule)
             if kernel not in kernels:
                 kernels[kernel] = reserved.unique(_function_name(region))
+            calls.append(KernelCall(region.name, kernels[kernel], kernel))
             lines.append(_kernel_call(schedule, kernels[kernel]))
         else:
             lines += [_xla_line(eqn, target) for eqn in region.eqns]
@@ -74,7 +90,7 @@ def print_program(
     parts += [f"    return ({results.strip()})\n"]
     eqns = [eqn for region in segment.regions for eqn in region.eqns]
     strict = spreads_nan(eqns, segment.outputs)
-    return Program(name, "".join(parts), segment.inputs, segment.outputs, strict)
+    return Program(name, "".join(parts), segment.inputs, segment.outputs, strict, tuple(calls))
 
 
 def _value_names(segment: Segment) -> list[str]:

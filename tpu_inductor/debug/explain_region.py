@@ -43,15 +43,19 @@ class RegionReport:
         return "; ".join(" ".join(str(axis).split()) for axis in axes)
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The operators' short names, `softmax` for `aten._softmax`, each once."""
+        return tuple(dict.fromkeys(_short(op) for op in self.operators))
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """Tier, operators, tiles, memory with the estimated time, and reason, for a table."""
-        words = dict.fromkeys(_short(op) for op in self.operators)
         schedule = self.schedule
         if schedule is None:
-            return self.tier.value, ", ".join(words), "", "", self.reason
+            return self.tier.value, ", ".join(self.words), "", "", self.reason
         plan = f"{_vmem(schedule)} VMEM, {_estimate(schedule)} estimated"
         plan = plan if _is_for_tpu(schedule) else ""
-        return self.tier.value, ", ".join(words), self.tiles, plan, self.reason
+        return self.tier.value, ", ".join(self.words), self.tiles, plan, self.reason
 
     def __str__(self) -> str:
         lines = [("ops", ", ".join(self.operators))]
@@ -92,11 +96,11 @@ def report_region(region: Region, schedule: TileSchedule | None) -> RegionReport
     """The report of one region."""
     origins = [e.origin for e in region.eqns if e.origin.node]
     operators = tuple(dict.fromkeys(o.op for o in origins)) or _prims(region)
-    places = tuple(dict.fromkeys(_place(o) for o in origins if o.file))
+    places = tuple(dict.fromkeys(place_of(o) for o in origins if o.file))
     return RegionReport(region, schedule, operators, places, _reason(region))
 
 
-def _place(origin: Origin) -> str:
+def place_of(origin: Origin) -> str:
     """The user's line; files of installed packages are named from the package on."""
     return origin.place.split("site-packages/")[-1]
 
