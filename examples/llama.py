@@ -2,6 +2,7 @@
 
 python examples/llama.py                 compile, run, generate
 python examples/llama.py --target v6e    what the compiler would do for a TPU v6e; nothing is run
+python -m tpu_inductor.aot examples/llama.py --target v6e    compile for one that need not be there
 """
 
 import argparse
@@ -55,6 +56,12 @@ def make_model() -> tuple[Logits, torch.Tensor]:
     ids = torch.zeros(1, LENGTH, dtype=torch.int64)
     ids[:, :PROMPT] = torch.randint(CONFIG.vocab_size, (1, PROMPT))
     return model, ids
+
+
+def aot_example() -> tuple[Logits, tuple[torch.Tensor], dict[str, object]]:
+    """What `python -m tpu_inductor.aot` compiles: a module with its arguments."""
+    model, ids = make_model()
+    return model, (ids,), {}
 
 
 def generate(model: Callable[[torch.Tensor], torch.Tensor], ids: torch.Tensor) -> list[int]:

@@ -17,13 +17,12 @@ from jax._src.pallas.mosaic.error_handling import MosaicError
 from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
-from tpu_inductor.aot.messages import Argument, DevicelessResult
+from tpu_inductor.aot.messages import Argument, DevicelessResult, argument_of
 from tpu_inductor.runtime.load import FILE_PREFIX, load_program
 
 # Not needed to compile: a worker starts without the compiler's own modules.
 if TYPE_CHECKING:
     from tpu_inductor.codegen.program import Program
-    from tpu_inductor.graph.core import Var
     from tpu_inductor.target import TpuTarget
 
 COMPILER_ERRORS = (
@@ -85,11 +84,6 @@ def compile_program(program: "Program", target: "TpuTarget") -> DevicelessResult
     """Compiles a printed program for `target`."""
     args = [struct_of(argument_of(v)) for v in program.inputs]
     return compile_function(load_program(program.name, program.source), args, target, program.name)
-
-
-def argument_of(var: "Var") -> Argument:
-    """The array that a program takes for `var`."""
-    return var.type.dims, var.type.dtype.value.rstrip("_")
 
 
 def struct_of(argument: Argument) -> jax.ShapeDtypeStruct:

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from tpu_inductor.aot.price import Price
+    from tpu_inductor.graph.core import Var
 
 Argument: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and the name of a NumPy dtype, `((8, 128), "bfloat16")`."""
+
+
+def argument_of(var: "Var") -> Argument:
+    """The array that a program takes for `var`."""
+    return var.type.dims, var.type.dtype.value.rstrip("_")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpu_inductor.aot.blame import find_problem
-from tpu_inductor.aot.compile import argument_of
-from tpu_inductor.aot.messages import CompileReply, CompileRequest
+from tpu_inductor.aot.messages import CompileReply, CompileRequest, argument_of
 from tpu_inductor.aot.pool import CompilerPool
 from tpu_inductor.aot.report import EagerReport, KernelReport, ProgramReport, Report
 from tpu_inductor.aot.require import require_libtpu, tpu_target
