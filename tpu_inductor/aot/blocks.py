@@ -49,19 +49,20 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """Where blocks begin and end: `targets` of branches, and `branches` by the block's last bundle.
+    """Where blocks begin and end: `spans` of bundles, and blocks `starting` at a bundle.
 
-    A branch takes effect after its delay slots. Bundles are counted from 0; a target beyond the
-    last one is the end of the program.
+    The branch in a bundle goes to its bundle in `targets`; the block that ends after a bundle in
+    `branches` leaves by that branch, whose delay slots have run.
     """
 
     spans: tuple[tuple[int, int], ...]
+    starting: dict[int, int]
     targets: dict[int, int]
     branches: dict[int, int]
 
     def block_at(self, bundle: int) -> int:
         """The block that begins at `bundle`, -1 at the end of the program."""
-        return next((k for k, (first, _) in enumerate(self.spans) if first == bundle), -1)
+        return self.starting.get(bundle, -1)
 
 
 def _find_flow(listing: Listing, delay_slots: int) -> _Flow:
@@ -74,7 +75,9 @@ def _find_flow(listing: Listing, delay_slots: int) -> _Flow:
     branches = {at + delay_slots: at for at in targets}
     leaders = {0, *targets.values(), *(last + 1 for last in branches)}
     starts = sorted(leader for leader in leaders if leader < len(bundles))
-    return _Flow(tuple(zip(starts, [*starts[1:], len(bundles)], strict=True)), targets, branches)
+    spans = tuple(zip(starts, [*starts[1:], len(bundles)], strict=True))
+    starting = {start: block for block, start in enumerate(starts)}
+    return _Flow(spans, starting, targets, branches)
 
 
 def build_blocks(listing: Listing, program: int, timing: ChipTiming) -> Blocks:

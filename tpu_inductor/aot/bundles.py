@@ -21,8 +21,7 @@ _UNIT = re.compile(r"(?:mx|xl)u\d")
 _EUP_OP = re.compile("v" + _EUP)
 _VALUE = re.compile(r"%(\w+)")
 
-_NAMED_OPERAND = re.compile(r"/\*(\w+)=\*/")
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_COMMENT_EDGE = re.compile(r"/\*(\w+=)\*/|/\*|\*/")
 _REGION = re.compile(r"Start(?:/End empty)? region (\d+)")
 _CALLEE = re.compile(r"\s*(?:%([\w.\-]+) = |(<late-\w+>))")
 _REGION_MARK = re.compile("\x01R([^\x02]*)\x02")
@@ -106,28 +105,32 @@ def _find_unit(op: str, operands: str) -> str:
 
 
 def _mark_comments(text: str) -> str:
-    """Replaces comments, which nest and span lines, by marks of what matters in them."""
-    text = _NAMED_OPERAND.sub(r"@\1=", text)
+    """Replaces comments, which nest and span lines, by marks of what matters in them.
+
+    `/*size_in_granules=*/%s4` names an operand --> `@size_in_granules=%s4`
+    """
     kept: list[str] = []
     depth = start = end = 0
     for edge in _COMMENT_EDGE.finditer(text):
-        if edge[0] == "/*":
-            if depth == 0:
-                kept.append(text[end : edge.start()])
-                start = edge.end()
+        if depth == 0 and edge[0] != "*/":
+            kept.append(text[end : edge.start()])
+            start = end = edge.end()
+        if edge[1]:
+            kept += ["@", edge[1]] if depth == 0 else []
+        elif edge[0] == "/*":
             depth += 1
         elif depth:
             depth -= 1
             if depth == 0:
-                kept.append(_mark(text[start : edge.start()], kept[-1]))
+                kept.append(_mark(text[start : edge.start()]))
                 end = edge.end()
     return "".join(kept) + text[end:]
 
 
-def _mark(comment: str, before: str) -> str:
+def _mark(comment: str) -> str:
     if regions := _REGION.findall(comment):
         return f"\x01R{','.join(regions)}\x02"
-    if "inlined_call" in before[-200:] and (callee := _CALLEE.match(comment)):
+    if callee := _CALLEE.match(comment):
         return f"\x01N{callee[1] or callee[2]}\x02"
     if comment.strip() in ("core id", "kRem"):
         return f"\x01N{comment.split()[0]}\x02"

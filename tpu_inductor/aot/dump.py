@@ -68,9 +68,4 @@ def _read_vmem(report: str) -> dict[str, int]:
     if start < 0:
         return {}
     data: Any = json.JSONDecoder().raw_decode(report[start + len(_VMEM_REPORT) :].lstrip())[0]
-    return {
-        name: sum(
-            allocation["size"] for block in use["blocks"] for allocation in block["allocations"]
-        )
-        for name, use in data["hlo_breakdowns"].items()
-    }
+    return {name: use["total_size"] for name, use in data["hlo_breakdowns"].items()}

@@ -82,7 +82,7 @@ class Machine:
         caller, self._op = self._op, self.ops.setdefault(name, OpCount(name))
         registers: list[Scalar] = [UNKNOWN] * built.registers
         runs, visits = [block.run for block in built.blocks], [0] * len(built.blocks)
-        at, left = 0, _MOST_BLOCKS
+        at, left = 0 if runs else -1, _MOST_BLOCKS
         while at >= 0 and left:
             visits[at] += 1
             at = runs[at](registers, self)
@@ -219,7 +219,10 @@ class Machine:
             self._flag(flag).count += count
 
     def _flag(self, flag: Scalar) -> _Flag:
-        return self._flags.setdefault(_key(flag), _Flag())
+        found = self._flags.get(key := _key(flag))
+        if found is None:
+            found = self._flags[key] = _Flag()
+        return found
 
 
 def _key(flag: Scalar) -> int | None:
