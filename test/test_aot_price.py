@@ -105,6 +105,27 @@ def test_a_guarded_dma_runs_if_its_predicate_holds(tmp_path):
         assert (found.hbm_bytes, found.trusted) == (size, True)
 
 
+@pytest.mark.parametrize(
+    ("op", "truths"),
+    [("por", 0b1110), ("pand", 0b1000), ("pnand", 0b0111), ("pnor", 0b0001), ("pxor", 0b0110)],
+)
+def test_predicates_are_combined(tmp_path, op, truths):
+    for case in range(4):
+        sides = [f"%p{i}_p{i} = scmp.eq.s32.totalorder {case >> i & 1}, 1" for i in range(2)]
+        both = f"%p2_p2 = {op} %p0_p0, %p1_p1"
+        found = price(tmp_path, *sides, both, fetch(64, "(%p2_p2)"))
+        assert (found.hbm_bytes > 0) == truths >> case & 1, case
+
+
+def test_a_predicate_that_is_not_computed_is_false(tmp_path):
+    """A loop's second round skips what set the predicate in its first."""
+    first = "%p7_p1 = scmp.lt.s32.totalorder %s2_s0, 1"
+    again = "%p8_p2 = scmp.ge.s32.totalorder %s2_s0, 0 (%p7_p1)"
+    body = loop(2)
+    body[2:2] = [first, again, fetch(64, "(%p8_p2)")]
+    assert price(tmp_path, *body).hbm_bytes == 64 * GRANULE
+
+
 def test_a_size_is_computed(tmp_path):
     found = price(tmp_path, "%s7_s0 = smov 3", "%s8_s1 = sshll.u32 %s7_s0, 5", fetch("%s8_s1"))
     assert found.hbm_bytes == 3 * 32 * GRANULE
@@ -229,6 +250,13 @@ def test_unknown_scalars_absorb_all_but_what_decides():
 def test_a_folder_without_a_program_says_what_to_do(tmp_path):
     with pytest.raises(DumpError, match="prepare_libtpu"):
         price_dump(tmp_path, V5E)
+
+
+def test_both_cores_of_a_megacore_are_counted(tmp_path):
+    folder = dump(tmp_path, [fetch(4096), "%6 = dma.done.wait [#allocation3], 4096"])
+    found, alone = price_dump(folder, target("v5p")), price_dump(folder, V5E)
+    assert found.hbm_bytes == 2 * alone.hbm_bytes
+    assert found.hbm_us == pytest.approx(found.hbm_bytes / 2460e3)
 
 
 def test_only_tpus_have_a_price(tmp_path):
