@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -28,13 +28,16 @@ from tpu_inductor.options import compiler_environment
 TIMEOUT_S = 600.0
 """What one compilation may take: a whole model takes minutes."""
 
+START_S = 300.0
+"""What a process may take to start, which is two seconds of a core that is free."""
+
 _FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ ([\w.]+:\d+)\] *(.*)$", re.MULTILINE)
 _LAST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A request that a process works on: its place in the order, and when that began."""
+    """A request that a process works on: its place in the order, and since when it may."""
 
     index: int
     request: CompileRequest
@@ -48,6 +51,7 @@ class _Worker:
     process: subprocess.Popen[bytes]
     connection: Connection
     folder: "tempfile.TemporaryDirectory[str]"
+    is_ready: bool = False
     task: _Task | None = None
 
     @staticmethod
@@ -93,7 +97,8 @@ def _stderr_of(folder: str) -> Path:
 class CompilerPool:
     """`size` compile workers, as many as there are cores unless told otherwise.
 
-    `timeout_s` is what one request may take. Use it in a `with` statement, or call `close`.
+    `timeout_s` is what one request may take, once its process has started. Use it in a `with`
+    statement, or call `close`.
     """
 
     def __init__(self, size: int | None = None, timeout_s: float = TIMEOUT_S) -> None:
@@ -155,21 +160,26 @@ class CompilerPool:
                 continue
 
     def _collect(self) -> Iterator[tuple[int, CompileReply]]:
-        """Waits until some request is answered, or its time is up."""
+        """Waits until a process has something to tell, or the time of a request is up."""
         busy = {w.connection: (w, w.task) for w in self._workers if w.task}
-        deadline = min(task.started for _, task in busy.values()) + self._timeout_s
+        deadline = min(task.started + self._limit(worker) for worker, task in busy.values())
         ready = connection.wait(list(busy), timeout=max(0.0, deadline - time.monotonic()))
         for channel in ready:
             worker, task = busy[channel]  # pyright: ignore[reportArgumentType]
-            yield task.index, self._receive(worker, task)
-        for worker, task in busy.values():
+            if reply := self._receive(worker, task):
+                yield task.index, reply
+        for worker, task in [(w, w.task) for w in self._workers if w.task]:
             elapsed = time.monotonic() - task.started
-            if worker.task and elapsed >= self._timeout_s:
+            if elapsed >= self._limit(worker):
                 self._drop(worker)
                 text = f"the compiler was stopped after {elapsed:.0f} s without a result"
                 yield task.index, _failure(task, text)
 
-    def _receive(self, worker: _Worker, task: _Task) -> CompileReply:
+    def _limit(self, worker: _Worker) -> float:
+        return self._timeout_s if worker.is_ready else START_S
+
+    def _receive(self, worker: _Worker, task: _Task) -> CompileReply | None:
+        """The reply; None if the process only told that it has started."""
         try:
             reply = worker.connection.recv()
         except (EOFError, OSError):
@@ -177,7 +187,11 @@ class CompilerPool:
             text = f"{_exit_text(code)}: {worker.last_words()}"
             self._drop(worker)
             return _failure(task, text)
-        worker.task = None
+        if reply is None:
+            worker.is_ready = True
+            worker.task = replace(task, started=time.monotonic())
+        else:
+            worker.task = None
         return reply
 
     def _drop(self, worker: _Worker) -> None:

@@ -188,8 +188,8 @@ class Report:
 def _kernel_table(report: Report) -> Table:
     table = _new_table(
         f"Kernels for {report.target}",
-        ("kernel", "n", "operators", "compiles", "VMEM", "HBM", "code", "us, estimated"),
-        numbers=("n", "VMEM", "HBM", "code", "us, estimated"),
+        ("kernel", "n", "operators", "compiles", "VMEM", "HBM", "code", "estimated us"),
+        numbers=("n", "VMEM", "HBM", "code", "estimated us"),
     )
     for k in report.kernels:
         vmem = _size(k.vmem_bytes) + ("" if k.vmem_source == "compiler" else " planned")
@@ -203,8 +203,8 @@ def _program_table(report: Report) -> Table:
     sizes = ("arguments", "outputs", "temporaries", "code")
     table = _new_table(
         f"Programs for {report.target}",
-        ("program", "compiles", *sizes, "us, estimated"),
-        numbers=(*sizes, "us, estimated"),
+        ("program", "compiles", *sizes, "estimated us"),
+        numbers=(*sizes, "estimated us"),
     )
     for p in report.programs:
         r = p.result
@@ -224,7 +224,8 @@ def _eager_table(report: Report) -> Table:
 def _new_table(title: str, headings: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
     table = Table(title=title, title_justify="left")
     for heading in headings:
-        table.add_column(heading, justify="right" if heading in numbers else "left")
+        justify = "right" if heading in numbers else "left"
+        table.add_column(heading, justify=justify, overflow="fold")
     return table
 
 

@@ -47,7 +47,8 @@ def compile_request(request: CompileRequest, dump: Path) -> CompileReply:
 
 
 def serve(connection: Connection, dump: Path) -> None:
-    """Answers requests in turn until the connection closes."""
+    """Says None once, when ready; then answers requests in turn until the connection closes."""
+    connection.send(None)
     done = 0
     while True:
         try:
