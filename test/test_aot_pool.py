@@ -59,8 +59,11 @@ def pool():
 
 def test_replies_come_in_order_with_sizes_and_prices():
     names = ["a", "b", "c", "d"]
+    done = []
     with CompilerPool(2) as pool:
-        replies = list(pool.run(request(n, f"x + {i}") for i, n in enumerate(names)))
+        requests = [request(n, f"x + {i}") for i, n in enumerate(names)]
+        replies = list(pool.run(requests, lambda n, total: done.append((n, total))))
+    assert done == [(n, 4) for n in range(5)]
     assert [r.result.name for r in replies] == names
     for reply in replies:
         assert reply.result.ok, reply.result.error
@@ -131,5 +134,5 @@ def test_no_folder_is_left_behind():
     with CompilerPool(1) as pool:
         (folder,) = told(pool, "sys.argv[2]")
         assert Path(folder).is_dir()
-    assert not Path(folder).parent.exists()
+    assert not Path(folder).exists()
     assert list(pool.run([])) == []

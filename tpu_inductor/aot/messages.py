@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 Argument: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and the name of a NumPy dtype, `((8, 128), "bfloat16")`."""
 
+DUMP = "dump"
+"""Where libtpu dumps in the folder of a worker."""
+
 
 def argument_of(var: "Var") -> Argument:
     """The array that a program takes for `var`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from tpu_inductor.aot.blame import find_problem
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, argument_of
-from tpu_inductor.aot.pool import CompilerPool
+from tpu_inductor.aot.pool import CompilerPool, Progress
 from tpu_inductor.aot.report import EagerReport, KernelReport, ProgramReport, Report
 from tpu_inductor.aot.require import require_libtpu, tpu_target
 from tpu_inductor.codegen.kernel import Kernel
@@ -22,9 +22,6 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Var
 from tpu_inductor.regions.region import Region, Tier
 from tpu_inductor.schedule.types import TileSchedule
-
-Progress = Callable[[int, int], None]
-"""Called with how many compilations are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ def aot_compile(
     kwargs: Mapping[str, Any] | None = None,
     options: Mapping[str, object] | None = None,
     pool: CompilerPool | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Report:
     """What libtpu makes of `model(*args, **kwargs)`: programs as a whole, and each kernel alone.
 
@@ -94,9 +91,9 @@ def aot_compile(
     requests = [job.request(chip.name) for job in (*jobs, *kernels)]
     if pool is None:
         with CompilerPool() as own:
-            replies = _run(own, requests, progress)
+            replies = list(own.run(requests, progress))
     else:
-        replies = _run(pool, requests, progress)
+        replies = list(pool.run(requests, progress))
     rest = replies[len(jobs) :]
     return Report(
         chip.name,
@@ -104,18 +101,6 @@ def aot_compile(
         tuple(job.report(reply) for job, reply in zip(kernels, rest, strict=True)),
         tuple(_eager_reports(explanation)),
     )
-
-
-def _run(
-    pool: CompilerPool, requests: Sequence[CompileRequest], progress: Progress | None
-) -> list[CompileReply]:
-    tell = progress or (lambda done, total: None)
-    replies: list[CompileReply] = []
-    tell(0, len(requests))
-    for reply in pool.run(requests):
-        replies.append(reply)
-        tell(len(replies), len(requests))
-    return replies
 
 
 def _program_jobs(explanation: Explanation) -> Iterator[_ProgramJob]:

@@ -15,14 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias
 
-from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult
+from tpu_inductor.aot.messages import DUMP, CompileReply, CompileRequest, DevicelessResult
 from tpu_inductor.options import compiler_environment
 
 TIMEOUT_S = 600.0
@@ -30,6 +31,9 @@ TIMEOUT_S = 600.0
 
 START_S = 300.0
 """What a process may take to start, which is two seconds of a core that is free."""
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how many requests are answered, in any order, and how many there are."""
 
 _FATAL = re.compile(r"^F\d{4} [\d:.]+ +\d+ ([\w.]+:\d+)\] *(.*)$", re.MULTILINE)
 _LAST_LINES = 8
@@ -57,14 +61,14 @@ class _Worker:
     @staticmethod
     def start() -> "_Worker":
         folder = tempfile.TemporaryDirectory(prefix="tpu_inductor_", ignore_cleanup_errors=True)
-        dump = Path(folder.name) / "dump"
+        dump = Path(folder.name) / DUMP
         dump.mkdir()
         ours, theirs = connection.Pipe()
         handle = theirs.fileno()
         with theirs, _stderr_of(folder.name).open("wb") as stderr:
             process = subprocess.Popen(
                 # -P: no file of the working directory stands in for a module of the worker.
-                [sys.executable, "-P", "-m", "tpu_inductor.aot.worker", str(handle), str(dump)],
+                [sys.executable, "-P", "-m", "tpu_inductor.aot.worker", str(handle), folder.name],
                 env=compiler_environment(dump, sys.path),
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
@@ -122,7 +126,9 @@ class CompilerPool:
         while self._workers:
             self._workers.pop().stop()
 
-    def run(self, requests: Iterable[CompileRequest]) -> Iterator[CompileReply]:
+    def run(
+        self, requests: Iterable[CompileRequest], progress: Progress = lambda done, total: None
+    ) -> Iterator[CompileReply]:
         """The replies in the order of the requests, each as soon as it and those before it exist.
 
         Leaving the iteration early stops what is being compiled. Runs do not overlap.
@@ -130,11 +136,16 @@ class CompilerPool:
         waiting = list(enumerate(requests))[::-1]
         total = len(waiting)
         replies: dict[int, CompileReply] = {}
+        done = 0
+        progress(done, total)
         try:
             for index in range(total):
                 while index not in replies:
                     self._hand_out(waiting)
-                    replies.update(self._collect())
+                    for answered, reply in self._collect():
+                        replies[answered] = reply
+                        done += 1
+                        progress(done, total)
                 yield replies.pop(index)
         finally:
             for worker in [w for w in self._workers if w.task]:

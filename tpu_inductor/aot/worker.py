@@ -1,8 +1,8 @@
-"""A process that compiles for TPUs: `python -m tpu_inductor.aot.worker HANDLE DUMP`.
+"""A process that compiles for TPUs: `python -m tpu_inductor.aot.worker HANDLE FOLDER`.
 
 It answers each `CompileRequest` that arrives at the connection HANDLE, until its other end closes.
-libtpu writes the bundles from which times are estimated to the folder DUMP, which is emptied
-before each compilation. `aot.pool` starts it, with the environment of
+libtpu writes the bundles from which times are estimated to FOLDER/dump, which is emptied before
+each compilation. `aot.pool` starts it, with the environment of
 `options.compiler_environment`, and outlives it: some programs make libtpu abort.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import jax
 
 from tpu_inductor.aot.compile import compile_function, struct_of
-from tpu_inductor.aot.messages import CompileReply, CompileRequest
+from tpu_inductor.aot.messages import DUMP, CompileReply, CompileRequest
 from tpu_inductor.aot.price import Price, price_dump
 from tpu_inductor.errors import DumpError
 from tpu_inductor.runtime.load import load_program
@@ -52,10 +52,9 @@ def serve(connection: Connection, dump: Path) -> None:
     done = 0
     while True:
         try:
-            request = connection.recv()
-        except EOFError:
+            connection.send(compile_request(connection.recv(), dump))
+        except (EOFError, BrokenPipeError):
             return
-        connection.send(compile_request(request, dump))
         done += 1
         if done % KEPT_COMPILATIONS == 0:
             jax.clear_caches()
@@ -63,15 +62,12 @@ def serve(connection: Connection, dump: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line: the number of an inherited socket, and the folder of libtpu's dumps."""
+    """The command line: the number of an inherited socket, and the folder of this process."""
     handle, folder = arguments
-    dump = Path(folder)
-    try:
-        with Connection(int(handle)) as connection:
-            serve(connection, dump)
-    finally:
-        # Whoever started this may have died without cleaning up.
-        shutil.rmtree(dump, ignore_errors=True)
+    with Connection(int(handle)) as connection:
+        serve(connection, Path(folder) / DUMP)
+    # Whoever started this may have died without cleaning up.
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
