@@ -74,6 +74,13 @@ def test_replies_come_in_order_with_sizes_and_prices():
         assert 0 < reply.seconds < 60
 
 
+def test_a_program_is_priced_cold_and_warm_at_once(pool):
+    cold, both = pool.run([request("cold"), request("both", is_warm=True)])
+    assert cold.warm is None
+    assert both.price == cold.price
+    assert 0 < both.warm.time_us <= both.price.time_us
+
+
 def test_one_kernel_of_a_module_compiles_alone(pool):
     whole, kernel, unpriced = pool.run(
         [request("whole"), request("alone", entry="twice"), request("free", is_priced=False)]

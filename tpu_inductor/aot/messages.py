@@ -27,7 +27,7 @@ class CompileRequest:
     """One function of a printed module, to be compiled for one target.
 
     `entry` is `program` or the launcher of one kernel. With `is_priced` its time on the chip is
-    estimated, `is_warm` as if XLA had prefetched its operands before.
+    estimated; with `is_warm` a second time, as if XLA had prefetched its operands before.
     """
 
     name: str
@@ -66,10 +66,12 @@ class DevicelessResult:
 class CompileReply:
     """The answer to one request. `price` is None where none was asked for, or nothing compiled.
 
-    `unpriced` says why something that compiled could not be priced. `seconds` is the worker's time.
+    `warm` is the second price of `is_warm`. `unpriced` says why something that compiled could not
+    be priced. `seconds` is the worker's time.
     """
 
     result: DevicelessResult
     price: "Price | None"
     seconds: float
     unpriced: str = ""
+    warm: "Price | None" = None

@@ -37,13 +37,15 @@ def compile_request(request: CompileRequest, dump: Path) -> CompileReply:
     args = [struct_of(argument) for argument in request.arguments]
     result = compile_function(function, args, chip, request.name)
     price: Price | None = None
+    warm: Price | None = None
     unpriced = ""
     if result.ok and request.is_priced:
         try:
-            price = price_dump(dump, chip, warm=request.is_warm)
+            price = price_dump(dump, chip)
+            warm = price_dump(dump, chip, warm=True) if request.is_warm else None
         except DumpError as error:
             unpriced = str(error)
-    return CompileReply(result, price, time.perf_counter() - started, unpriced)
+    return CompileReply(result, price, time.perf_counter() - started, unpriced, warm)
 
 
 def serve(connection: Connection, dump: Path) -> None:
