@@ -1,0 +1,1 @@
+"""The workloads written for JAX by hand. Nothing here imports torch, because workers do not."""
