@@ -18,6 +18,7 @@ from tpu_inductor.front.import_fx import import_fx
 from tpu_inductor.front.outputs import with_values
 from tpu_inductor.front.symbols import Sizes
 from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.verify import verify
@@ -56,7 +57,7 @@ def lower_graph(
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
-    graph = simplify(imported.graph)
+    graph = narrow_integers(simplify(imported.graph))
     verify(graph)
     observe("simplified", graph)
     partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)
