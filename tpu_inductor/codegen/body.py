@@ -180,7 +180,10 @@ class Body:
         operand = next(o for o in self.schedule.inputs if o.space is space and access in o.accesses)
         if operand not in self.loaded:
             name = self.names.fresh(operand.var)
-            self.lines.append(f"{name} = {self.refs[operand]}[...]")
+            text = f"{self.refs[operand]}[...]"
+            if operand.var.type.dtype is DType.BOOL:
+                text = f"{text}.astype(jnp.int32) != 0"
+            self.lines.append(f"{name} = {text}")
             present = frozenset(p.axis for p in operand.places if p.is_present)
             self.loaded[operand] = Held(name, present)
         return self.loaded[operand]

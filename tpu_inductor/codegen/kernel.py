@@ -6,8 +6,9 @@ layers with equal kernels trace and compile it once.
 
 from dataclasses import dataclass
 
-from tpu_inductor.codegen.expr_literal import dtype_text
+from tpu_inductor.codegen.expr_literal import dtype_text, stored_text
 from tpu_inductor.codegen.kernel_body import print_body
+from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.types import Operand, Role, TileSchedule
 
 NAME = "KERNEL"
@@ -56,7 +57,7 @@ def _settings(schedule: TileSchedule) -> list[str]:
         lines += _specs("out_specs", schedule, schedule.outputs)
     lines += ["out_shape=["]
     for o in schedule.outputs:
-        dtype = dtype_text(o.var.type.dtype)
+        dtype = stored_text(o.var.type.dtype)
         lines += [f"    jax.ShapeDtypeStruct({schedule.array(o)}, {dtype}),"]
     lines += ["],"]
     if schedule.accumulators:
@@ -99,6 +100,8 @@ def _specs(keyword: str, schedule: TileSchedule, operands: tuple[Operand, ...]) 
 def _to_array(schedule: TileSchedule, operand: Operand, name: str) -> str:
     """The expression that turns the graph's array into the kernel's."""
     text, shape = name, operand.var.type.dims
+    if operand.var.type.dtype is DType.BOOL:
+        text = f"{text}.astype({stored_text(DType.BOOL)})"
     if operand.perm != tuple(range(len(operand.perm))):
         text = _reshaped(text, shape, operand.stored)
         text = f"jnp.transpose({text}, {operand.perm})"
@@ -113,7 +116,8 @@ def _from_array(schedule: TileSchedule, operand: Operand, name: str) -> str:
         text = _reshaped(text, shape, tuple(operand.stored[p] for p in operand.perm))
         inverse = tuple(operand.perm.index(i) for i in range(len(operand.perm)))
         text, shape = f"jnp.transpose({text}, {inverse})", operand.stored
-    return _reshaped(text, shape, operand.var.type.dims)
+    text = _reshaped(text, shape, operand.var.type.dims)
+    return f"{text} != 0" if operand.var.type.dtype is DType.BOOL else text
 
 
 def _reshaped(text: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from tpu_inductor.codegen.body import Body, factors_of
-from tpu_inductor.codegen.expr_literal import dtype_text
+from tpu_inductor.codegen.expr_literal import dtype_text, stored_text
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
 from tpu_inductor.graph import attrs as A
@@ -173,7 +173,10 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
             continue
         axes = [schedule.axis(p.axis) for p in operand.places if p.is_present]
         full = body.spread(held, [a for a in axes if not a.is_squeezed], Space.MAIN)
-        body.lines.append(f"{ref}[...] = {full.text}")
+        text = full.text
+        if operand.var.type.dtype is DType.BOOL:
+            text = f"{text}.astype(jnp.int32).astype({stored_text(DType.BOOL)})"
+        body.lines.append(f"{ref}[...] = {text}")
 
 
 def _is_late(schedule: TileSchedule, operand: Operand) -> bool:
