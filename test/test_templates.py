@@ -23,7 +23,7 @@ from tpu_inductor.graph import interp
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.schedule.axes import plan_axes
-from tpu_inductor.schedule.choose import build_schedule
+from tpu_inductor.schedule.candidates import build_schedule
 from tpu_inductor.schedule.operands import bind_operands
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.templates import templates_for

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph.core import Var
-from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.region import Region
-from tpu_inductor.regions.rules import flat
-from tpu_inductor.schedule.axes import AxisPlan, plan_axes
-from tpu_inductor.schedule.cost import estimate
-from tpu_inductor.schedule.operands import Bindings, bind_operands, leading_to
-from tpu_inductor.schedule.types import Accumulator, Cost, Role, Space, TileSchedule
-from tpu_inductor.schedule.vmem import accumulator_shape, limit_for, vmem_bytes
+from tpu_inductor.schedule.candidates import list_candidates
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template, Tiling
+from tpu_inductor.templates.api import Template
 
 SHOWN = 4
 """Rejected candidates that a schedule keeps for its readers, best first."""
@@ -28,104 +21,9 @@ def choose_schedule(
     region: Region, target: TpuTarget, templates: Sequence[Template]
 ) -> TileSchedule | Reject:
     """The best schedule for a pallas region on `target`."""
-    plan = plan_axes(region, target)
-    if isinstance(plan, Reject):
-        return plan
-    bindings = bind_operands(region, plan)
-    if isinstance(bindings, Reject):
-        return bindings
-    fitting: list[TileSchedule] = []
-    refused: list[str] = []
-    for template in templates:
-        refusal = template.accepts(region, plan, target)
-        if refusal is not None:
-            continue
-        for tiling in template.candidates(region, plan, target):
-            schedule = build_schedule(region, plan, bindings, template.name, tiling, target)
-            if schedule.vmem_bytes <= target.vmem_limit_bytes:
-                fitting.append(schedule)
-            else:
-                refused.append(_over_limit(schedule, target))
-    if not fitting:
-        return Reject("; ".join(refused[-1:]) or "no template takes it")
-    ranked = sorted(fitting, key=lambda s: s.cost.time_us)
-    slower = [f"{s.template}, {s.reason}: {s.cost.time_us:.1f} us" for s in ranked[1:]]
-    return replace(ranked[0], rejected=tuple((slower + refused)[:SHOWN]))
-
-
-def _over_limit(schedule: TileSchedule, target: TpuTarget) -> str:
-    need, limit = schedule.vmem_bytes >> 10, target.vmem_limit_bytes >> 10
-    return f"{schedule.template}, {schedule.reason}: {need} KiB of VMEM, the limit is {limit} KiB"
-
-
-def build_schedule(
-    region: Region,
-    plan: AxisPlan,
-    bindings: Bindings,
-    template: str,
-    tiling: Tiling,
-    target: TpuTarget,
-) -> TileSchedule:
-    """The schedule that a tiling gives, with its VMEM and cost."""
-    accumulating = any(a.role is Role.ARBITRARY for a in tiling.axes)
-    closing = _closing(region) if accumulating else ()
-    steps, epilogue = _phases(region, bindings, closing, plan.dot)
-    draft = TileSchedule(
-        region=region,
-        template=template,
-        axes=tiling.axes,
-        grid=tiling.grid,
-        inputs=bindings.inputs,
-        outputs=bindings.outputs,
-        accumulators=_accumulators(region, plan, tiling, closing),
-        members=bindings.members,
-        steps=steps,
-        epilogue=epilogue,
-        vmem_bytes=0,
-        vmem_limit_bytes=0,
-        cost=Cost(0, 0, 0, 0.0),
-        reason=tiling.reason,
-    )
-    need = vmem_bytes(draft, target)
-    draft = replace(draft, vmem_bytes=need, vmem_limit_bytes=limit_for(need, target))
-    return replace(draft, cost=estimate(draft, target))
-
-
-def _closing(region: Region) -> tuple[int, ...]:
-    """The equations that end the reduced axes."""
-    kinds = (Kind.REDUCE, Kind.DOT)
-    return tuple(i for i, e in enumerate(region.eqns) if PRIMS[e.prim].kind in kinds)
-
-
-def _phases(
-    region: Region, bindings: Bindings, closing: tuple[int, ...], dot: int | None
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What runs in every block, and what after the last: the second may repeat free equations."""
-    main = bindings.members[Space.MAIN]
-    if not closing:
-        return tuple(sorted({*main, *(() if dot is None else (dot,))})), ()
-    factoring = region.factoring
-    assert factoring is not None
-    late = [v for v in region.outputs if not flat(factoring.values[v]) & factoring.reduced]
-    early: list[Var] = [v for v in region.outputs if v not in late]
-    if dot is not None:
-        return (dot,), main
-    early += [v for i in closing for v in region.eqns[i].outputs]
-    return leading_to(region.eqns, early), leading_to(region.eqns, late, stops=closing)
-
-
-def _accumulators(
-    region: Region, plan: AxisPlan, tiling: Tiling, closing: tuple[int, ...]
-) -> tuple[Accumulator, ...]:
-    axes = tiling.axes
-    if plan.dot is not None:
-        axes = tuple(a for a in axes if a.name != "k")
-    return tuple(
-        Accumulator(i, accumulator_shape(axes), _accumulator_type(region.eqns[i].out.type.dtype))
-        for i in closing
-    )
-
-
-def _accumulator_type(dtype: DType) -> DType:
-    """Masks gather as integers: scratch memory has no single bits."""
-    return DType.I32 if dtype is DType.BOOL else dtype
+    candidates = list_candidates(region, target, templates)
+    if isinstance(candidates, Reject):
+        return candidates
+    best, *others = candidates.fitting
+    slower = [f"{s.template}, {s.reason}: {s.cost.time_us:.1f} us" for s in others[:SHOWN]]
+    return replace(best, rejected=(*slower, *candidates.refused)[:SHOWN])
