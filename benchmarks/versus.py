@@ -1,0 +1,218 @@
+"""One workload on one chip against XLA: the row, its verdict, and the geomean of many rows.
+
+XLA's time is the faster of two spellings, the graph's primitives and what one writes by hand. All
+ratios are of cold times, XLA's over ours: above 1 we are faster.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bounds import Bound, count_flops
+from figures import Figure
+from spellings import Spelling
+
+TIE = 1.1
+"""Estimates that differ by less are equal."""
+
+PATHOLOGICAL = 4.0
+"""XLA's own code that takes this many times the bound is no opponent, unless it sorts."""
+
+GEOMEAN_BAR = 1.25
+SLOWEST_BAR = 0.98
+SHARE_BAR = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFigure:
+    """A kernel of a program, all `calls` of it together, on one JAX device."""
+
+    name: str
+    calls: int
+    operators: str
+    template: str
+    tiles: str
+    time_us: float
+    flops: int
+    hbm_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A workload on one chip. `bound` is None where it was not lowered at all."""
+
+    workload: str
+    chip: str
+    bound: Bound | None
+    has_sort: bool
+    ours: Figure
+    xla: Figure
+    by_hand: Figure
+    kernels: tuple[KernelFigure, ...] = ()
+    kernel_count: int = 0
+    left_to_xla: tuple[str, ...] = ()
+
+    @property
+    def best_xla(self) -> Figure | None:
+        """The faster spelling of those that compile."""
+        spelled = [f for f in (self.xla, self.by_hand) if f.ok]
+        return min(spelled, key=lambda f: f.time_us) if spelled else None
+
+    @property
+    def ratio(self) -> float | None:
+        best = self.best_xla
+        return best.time_us / self.ours.time_us if best and self.ours.ok else None
+
+    @property
+    def warm_ratio(self) -> float | None:
+        """The faster warm spelling of XLA over ours warm."""
+        spelled = [f.warm_us for f in (self.xla, self.by_hand) if f.ok]
+        return min(spelled) / self.ours.warm_us if spelled and self.ours.ok else None
+
+    @property
+    def share(self) -> float | None:
+        """How much of our time the bound is."""
+        return self.bound.time_us / self.ours.time_us if self.bound and self.ours.ok else None
+
+    @property
+    def is_trusted(self) -> bool:
+        best = self.best_xla
+        return self.ours.is_trusted and best is not None and best.is_trusted
+
+    @property
+    def is_pathological(self) -> bool:
+        best = self.best_xla
+        if best is None or self.bound is None or self.has_sort:
+            return False
+        return best.time_us > PATHOLOGICAL * self.bound.time_us
+
+    @property
+    def counts(self) -> bool:
+        """Whether the row counts in summaries."""
+        return self.ratio is not None and self.is_trusted and not self.is_pathological
+
+    @property
+    def verdict(self) -> str:
+        return judge(self.ratio)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        figures = {"ours": self.ours, "XLA": self.xla, "by hand": self.by_hand}
+        found = [f"{name} fails: {_first_line(f.error)}" for name, f in figures.items() if f.error]
+        found += [f"{name} not trusted: {f.doubts}" for name, f in figures.items() if f.doubts]
+        if self.is_pathological:
+            found.append(f"XLA above {PATHOLOGICAL:g}x of the bound: not counted")
+        return tuple(found)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for JSON; times in us."""
+        bound = self.bound
+        return {
+            "workload": self.workload,
+            "chip": self.chip,
+            "ours": self.ours.as_json(),
+            "xla": self.xla.as_json(),
+            "by_hand": self.by_hand.as_json(),
+            "bound": bound
+            and {**asdict(bound), "time_us": bound.time_us, "is_memory": bound.is_memory},
+            "ratio": self.ratio,
+            "warm_ratio": self.warm_ratio,
+            "share_of_bound": self.share,
+            "verdict": self.verdict,
+            "is_trusted": self.is_trusted,
+            "is_pathological": self.is_pathological,
+            "counts": self.counts,
+            "kernel_count": self.kernel_count,
+            "kernels": [asdict(kernel) for kernel in self.kernels],
+            "left_to_xla": list(self.left_to_xla),
+            "notes": list(self.notes),
+        }
+
+
+def judge(ratio: float | None) -> str:
+    """`faster`, `tie`, `slower`, or `none` where something could not be priced."""
+    if ratio is None:
+        return "none"
+    if ratio > TIE:
+        return "faster"
+    return "slower" if ratio < 1 / TIE else "tie"
+
+
+def kernel_figures(spelling: Spelling, ours: Figure) -> tuple[KernelFigure, ...]:
+    """Each distinct kernel of the programs with its share of their price.
+
+    HLO names a kernel's calls `softmax.1`, `softmax.2` after the function that launches it.
+    """
+    found: list[KernelFigure] = []
+    for lowered in spelling.lowered:
+        schedules = lowered.scheduled.schedules
+        regions: dict[str, list[str]] = {}
+        for call in (c for step in lowered.plan.steps for c in getattr(step, "calls", ())):
+            regions.setdefault(call.function, []).append(call.region)
+        for function, names in regions.items():
+            ops = [op for op in ours.ops if op.name.split(".")[0] == function]
+            found.append(
+                KernelFigure(
+                    function,
+                    len(names),
+                    ", ".join(dict.fromkeys(e.prim for e in schedules[names[0]].eqns)),
+                    schedules[names[0]].template,
+                    "; ".join(" ".join(str(axis).split()) for axis in schedules[names[0]].axes),
+                    sum(op.time_us for op in ops),
+                    sum(count_flops(schedules[name].eqns) for name in names),
+                    sum(op.hbm_bytes for op in ops),
+                )
+            )
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The rows of one chip. `geomean` is over memory-bound ones; None where there is none."""
+
+    chip: str
+    geomean: float | None
+    memory_rows: int
+    slowest: str
+    slowest_ratio: float | None
+    least_share: float | None
+    least_share_of: str
+    verdicts: Mapping[str, int]
+    not_counted: tuple[str, ...]
+
+    @staticmethod
+    def of(chip: str, rows: Sequence[Row]) -> "Summary":
+        """Of the rows of `chip`; those that are not trusted or pathological do not count."""
+        mine = [row for row in rows if row.chip == chip]
+        counted = [(row.ratio, row) for row in mine if row.counts and row.ratio is not None]
+        memory = [(r, row) for r, row in counted if row.bound is not None and row.bound.is_memory]
+        shares = [(row.share, row.workload) for _, row in memory if row.share is not None]
+        slowest = min(counted, key=lambda pair: pair[0], default=None)
+        least = min(shares, default=None)
+        names = ("faster", "tie", "slower", "none")
+        return Summary(
+            chip,
+            geomean(r for r, _ in memory),
+            len(memory),
+            slowest[1].workload if slowest else "",
+            slowest[0] if slowest else None,
+            least[0] if least else None,
+            least[1] if least else "",
+            {name: sum(row.verdict == name for row in mine) for name in names},
+            tuple(row.workload for row in mine if not row.counts),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+
+def geomean(ratios: Iterable[float]) -> float | None:
+    """The geometric mean, None of nothing."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0][:160]
