@@ -60,6 +60,14 @@ def peak_tflops(target: TpuTarget) -> float:
     return target.bf16_tflops * chip_timing(target).cores
 
 
+def peaks(target: TpuTarget) -> dict[str, float]:
+    """What a JAX device can do at the most: GB/s of HBM, TFLOP/s of bfloat16, TOP/s of int8."""
+    tflops = peak_tflops(target)
+    int8_tops = tflops / _passes(DType.I8, "default", target)
+    hbm_gbps = chip_timing(target).hbm_gbps
+    return {"hbm_gbps": hbm_gbps, "bf16_tflops": tflops, "int8_tops": int8_tops}
+
+
 def least_bytes(graph: Graph) -> int:
     """Bytes of inputs that are read and of outputs that are made, each once."""
     readers: dict[Var, list[Eqn]] = {}

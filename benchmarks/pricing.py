@@ -5,6 +5,7 @@ ones have equal keys, so only what changed is compiled again. Programs with kern
 """
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -102,6 +103,7 @@ def _read_figures(file: Path) -> dict[str, Figure]:
         raise ValueError(f"{file} holds no prices: {error}. Delete it") from error
 
 
+@functools.cache
 def _rules_text() -> str:
     """The code of the rules, without comments and docstrings."""
     folder = Path(aot.__file__).parent

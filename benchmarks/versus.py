@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bounds import Bound, count_flops
+from bounds import Bound
 from figures import Figure
-from spellings import Spelling
 
 TIE = 1.1
 """Estimates that differ by less are equal."""
@@ -137,34 +136,6 @@ def judge(ratio: float | None) -> str:
     if ratio > TIE:
         return "faster"
     return "slower" if ratio < 1 / TIE else "tie"
-
-
-def kernel_figures(spelling: Spelling, ours: Figure) -> tuple[KernelFigure, ...]:
-    """Each distinct kernel of the programs with its share of their price.
-
-    HLO names a kernel's calls `softmax.1`, `softmax.2` after the function that launches it.
-    """
-    found: list[KernelFigure] = []
-    for lowered in spelling.lowered:
-        schedules = lowered.scheduled.schedules
-        regions: dict[str, list[str]] = {}
-        for call in (c for step in lowered.plan.steps for c in getattr(step, "calls", ())):
-            regions.setdefault(call.function, []).append(call.region)
-        for function, names in regions.items():
-            ops = [op for op in ours.ops if op.name.split(".")[0] == function]
-            found.append(
-                KernelFigure(
-                    function,
-                    len(names),
-                    ", ".join(dict.fromkeys(e.prim for e in schedules[names[0]].eqns)),
-                    schedules[names[0]].template,
-                    "; ".join(" ".join(str(axis).split()) for axis in schedules[names[0]].axes),
-                    sum(op.time_us for op in ops),
-                    sum(count_flops(schedules[name].eqns) for name in names),
-                    sum(op.hbm_bytes for op in ops),
-                )
-            )
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

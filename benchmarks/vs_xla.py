@@ -30,12 +30,13 @@ from typing import Any
 # Nothing runs, and without this JAX looks for a TPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from bounds import Bound
+from bounds import Bound, peaks
 from figures import Figure
+from kernels import kernel_figures
 from pricing import Pricer, versions
 from rich.console import Console
 from spellings import Spelling, hand_job, spell
-from versus import Row, Summary, kernel_figures
+from versus import Row, Summary
 from versus_table import make_table, summary_lines
 from workloads import WORKLOADS, Workload
 
@@ -99,6 +100,7 @@ def record(rows: Sequence[Row], chips: Sequence[str], mode: str | None) -> dict[
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "mode": mode or "default",
         "versions": versions("tpu_inductor", "torch", "jax", "jaxlib", "libtpu"),
+        "chips": {chip: peaks(tpu_target(chip)) for chip in chips},
         "summaries": [Summary.of(chip, rows).as_json() for chip in chips],
         "rows": [row.as_json() for row in rows],
     }

@@ -1,0 +1,160 @@
+"""Draws what vs_xla.py wrote: python benchmarks/plot.py versus.json --out docs/
+
+roofline.svg, .png    every kernel's estimated FLOP/s over its FLOPs per HBM byte, under the roofs
+versus_xla.svg, .png  XLA's estimated time over ours, for every workload
+
+One panel for each generation. The area of a kernel's point is its share of its program's time; one
+that is far below its roof and takes a good part of the time is named.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from versus import TIE
+
+STYLE = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+    # The same figures draw the same file.
+    "svg.hashsalt": "tpu_inductor",
+}
+COLOURS = {"faster": "#1b7fb5", "tie": "#8c8c8c", "slower": "#d1495b"}
+KINDS = {True: ("#e07b00", "with a matmul"), False: ("#1b7fb5", "without")}
+
+MOST = 4.0
+"""Longer bars are cut, and only their number tells."""
+
+NAMED_BELOW = 0.7
+NAMED_SHARE = 0.25
+
+
+def draw_roofline(record: Any) -> Figure:
+    """Every kernel with HBM traffic of its own, one panel for each chip."""
+    chips = record["chips"]
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(chips), sharey=True, squeeze=False)[0]
+    for panel, (chip, peaks) in zip(panels, chips.items(), strict=True):
+        _draw_roofs(panel, chip, peaks)
+        for row in (r for r in record["rows"] if r["chip"] == chip):
+            for kernel in row["kernels"]:
+                _draw_kernel(panel, row, kernel, peaks)
+    panels[0].set_ylabel("estimated TFLOP/s")
+    handles = [
+        panels[0].scatter([], [], s=25, color=colour, alpha=0.6, label=label)
+        for colour, label in KINDS.values()
+    ]
+    panels[0].legend(handles=handles, title="kernels", loc="upper left", frameon=False)
+    figure.suptitle("Kernels of tpu_tile under the roofs of the chip, estimated")
+    return figure
+
+
+def _draw_roofs(panel: Axes, chip: str, peaks: Any) -> None:
+    bf16, int8, bandwidth = peaks["bf16_tflops"], peaks["int8_tops"], peaks["hbm_gbps"] / 1e3
+    ends = [1e-2, bf16 / bandwidth, 1e5]
+    panel.plot(ends, [_roof(x, peaks) for x in ends], color="black", linewidth=1)
+    tops = [("bf16", bf16, "TFLOP/s")]
+    if int8 > bf16:
+        ends = [bf16 / bandwidth, int8 / bandwidth, 1e5]
+        panel.plot(ends, [bf16, int8, int8], color="black", linewidth=0.7, linestyle=":")
+        tops.append(("int8", int8, "TOP/s"))
+    for name, top, unit in tops:
+        text = f"{name} {top:.0f} {unit}"
+        panel.text(8e4, top * 1.08, text, ha="right", va="bottom", fontsize=6)
+    panel.set(xscale="log", yscale="log", xlim=(0.05, 1e5), ylim=(0.01, 4e3))
+    panel.set_title(f"{chip}, HBM {peaks['hbm_gbps']:.0f} GB/s", fontsize=9)
+    panel.set_xlabel("FLOPs per HBM byte")
+    panel.grid(linewidth=0.3, alpha=0.6)
+
+
+def _roof(intensity: float, peaks: Any) -> float:
+    """TFLOP/s at FLOPs per byte."""
+    return min(peaks["bf16_tflops"], intensity * peaks["hbm_gbps"] / 1e3)
+
+
+def _draw_kernel(panel: Axes, row: Any, kernel: Any, peaks: Any) -> None:
+    if not (kernel["hbm_bytes"] and kernel["time_us"] and kernel["flops"]):
+        return
+    x = kernel["flops"] / kernel["hbm_bytes"]
+    y = kernel["flops"] / kernel["time_us"] / 1e6
+    share = min(1.0, kernel["time_us"] / row["ours"]["time_us"])
+    colour, _ = KINDS["dot" in kernel["operators"].split(", ")]
+    panel.scatter([x], [y], s=4 + 26 * share, color=colour, alpha=0.6, linewidths=0)
+    if y < NAMED_BELOW * _roof(x, peaks) and share > NAMED_SHARE:
+        place = {"xytext": (3, -7), "textcoords": "offset points", "fontsize": 5}
+        panel.annotate(row["workload"], (x, y), **place)
+
+
+def draw_versus(record: Any) -> Figure:
+    """XLA's time over ours for every workload that has both, one panel for each chip."""
+    chips = list(record["chips"])
+    rows = [row for row in record["rows"] if row["ratio"] is not None]
+    names = list(dict.fromkeys(row["workload"] for row in rows))
+    figure = Figure(figsize=(10, 1.3 + 0.19 * len(names)), layout="constrained")
+    panels = figure.subplots(1, len(chips), sharey=True, squeeze=False)[0]
+    for panel, chip in zip(panels, chips, strict=True):
+        _draw_scale(panel, chip, record["summaries"])
+        for row in (r for r in rows if r["chip"] == chip):
+            _draw_bar(panel, names.index(row["workload"]), row)
+    panels[0].set_yticks(range(len(names)), names, fontsize=7)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
+    figure.suptitle(
+        "Estimated speed-up over XLA's faster spelling (shaded: ties; pale: not counted)"
+    )
+    return figure
+
+
+def _draw_scale(panel: Axes, chip: str, summaries: Sequence[Any]) -> None:
+    panel.axvspan(1 / TIE, TIE, color="#e6e6e6", zorder=0)
+    panel.axvline(1.0, color="black", linewidth=0.8, zorder=3)
+    ticks = (0.5, 1, 1.5, 2, 3, 4)
+    panel.set_xscale("log")
+    panel.set_xlim(0.5, 1.25 * MOST)
+    panel.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    panel.set_xticks([], minor=True)
+    panel.tick_params(axis="y", length=0)
+    means = [s["geomean"] for s in summaries if s["chip"] == chip and s["geomean"] is not None]
+    title = chip + "".join(f": geomean {mean:.2f}x, memory-bound" for mean in means)
+    panel.set_title(title, fontsize=9)
+
+
+def _draw_bar(panel: Axes, place: int, row: Any) -> None:
+    shown = min(max(row["ratio"], 0.5), MOST)
+    alpha = 1.0 if row["counts"] else 0.35
+    colour = COLOURS[row["verdict"]]
+    panel.barh(place, shown - 1.0, left=1.0, height=0.7, color=colour, alpha=alpha, zorder=2)
+    text = f" {row['ratio']:.2f}" + ("" if row["is_trusted"] else " ?")
+    panel.text(max(shown, 1.0), place, text, va="center", fontsize=6, alpha=max(alpha, 0.6))
+
+
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """Writes `name`.svg and `name`.png."""
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    figure.savefig(folder / f"{name}.png", dpi=160)
+
+
+def plot(record: Any, folder: Path) -> None:
+    """Draws both pictures of one run into a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with rc_context(STYLE):
+        save(draw_roofline(record), folder, "roofline")
+        save(draw_versus(record), folder, "versus_xla")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw a comparison with XLA")
+    parser.add_argument("file", type=Path, help="what vs_xla.py wrote with --json")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder for the pictures")
+    given = parser.parse_args()
+    plot(json.loads(given.file.read_text()), given.out)
+
+
+if __name__ == "__main__":
+    main()
