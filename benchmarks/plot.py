@@ -9,7 +9,9 @@ that is far below its roof and takes a good part of the time is named.
 
 import argparse
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,30 @@ STYLE = {
 COLOURS = {"faster": "#1b7fb5", "tie": "#8c8c8c", "slower": "#d1495b"}
 KINDS = {True: ("#e07b00", "with a matmul"), False: ("#1b7fb5", "without")}
 
+ON_MXU = {"dot", "conv", "attention"}
+"""Primitives whose kernels count as matmuls."""
+
 MOST = 4.0
 """Longer bars are cut, and only their number tells."""
 
 NAMED_BELOW = 0.7
 NAMED_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A kernel in the roofline; `share` is its part of its program's time."""
+
+    workload: str
+    intensity: float
+    tflops: float
+    share: float
+    has_matmul: bool
+
+    def is_near(self, other: "Point") -> bool:
+        """Whether their names would lie on each other."""
+        across = abs(math.log10(self.intensity / other.intensity))
+        return across < 1.5 and abs(math.log10(self.tflops / other.tflops)) < 0.15
 
 
 def draw_roofline(record: Any) -> Figure:
@@ -43,9 +64,10 @@ def draw_roofline(record: Any) -> Figure:
     panels = figure.subplots(1, len(chips), sharey=True, squeeze=False)[0]
     for panel, (chip, peaks) in zip(panels, chips.items(), strict=True):
         _draw_roofs(panel, chip, peaks)
-        for row in (r for r in record["rows"] if r["chip"] == chip):
-            for kernel in row["kernels"]:
-                _draw_kernel(panel, row, kernel, peaks)
+        points = list(_points(record["rows"], chip))
+        for point in points:
+            _draw_point(panel, point)
+        _name_slow(panel, points, peaks)
     panels[0].set_ylabel("estimated TFLOP/s")
     handles = [
         panels[0].scatter([], [], s=25, color=colour, alpha=0.6, label=label)
@@ -67,8 +89,8 @@ def _draw_roofs(panel: Axes, chip: str, peaks: Any) -> None:
         tops.append(("int8", int8, "TOP/s"))
     for name, top, unit in tops:
         text = f"{name} {top:.0f} {unit}"
-        panel.text(8e4, top * 1.08, text, ha="right", va="bottom", fontsize=6)
-    panel.set(xscale="log", yscale="log", xlim=(0.05, 1e5), ylim=(0.01, 4e3))
+        panel.text(1.5e4, top * 1.08, text, ha="right", va="bottom", fontsize=6)
+    panel.set(xscale="log", yscale="log", xlim=(0.05, 2e4), ylim=(0.03, 4e3))
     panel.set_title(f"{chip}, HBM {peaks['hbm_gbps']:.0f} GB/s", fontsize=9)
     panel.set_xlabel("FLOPs per HBM byte")
     panel.grid(linewidth=0.3, alpha=0.6)
@@ -79,17 +101,36 @@ def _roof(intensity: float, peaks: Any) -> float:
     return min(peaks["bf16_tflops"], intensity * peaks["hbm_gbps"] / 1e3)
 
 
-def _draw_kernel(panel: Axes, row: Any, kernel: Any, peaks: Any) -> None:
-    if not (kernel["hbm_bytes"] and kernel["time_us"] and kernel["flops"]):
-        return
-    x = kernel["flops"] / kernel["hbm_bytes"]
-    y = kernel["flops"] / kernel["time_us"] / 1e6
-    share = min(1.0, kernel["time_us"] / row["ours"]["time_us"])
-    colour, _ = KINDS["dot" in kernel["operators"].split(", ")]
-    panel.scatter([x], [y], s=4 + 26 * share, color=colour, alpha=0.6, linewidths=0)
-    if y < NAMED_BELOW * _roof(x, peaks) and share > NAMED_SHARE:
-        place = {"xytext": (3, -7), "textcoords": "offset points", "fontsize": 5}
-        panel.annotate(row["workload"], (x, y), **place)
+def _points(rows: Sequence[Any], chip: str) -> Iterator[Point]:
+    for row in (r for r in rows if r["chip"] == chip):
+        for kernel in row["kernels"]:
+            if kernel["hbm_bytes"] and kernel["time_us"] and kernel["flops"]:
+                yield Point(
+                    row["workload"],
+                    kernel["flops"] / kernel["hbm_bytes"],
+                    kernel["flops"] / kernel["time_us"] / 1e6,
+                    min(1.0, kernel["time_us"] / row["ours"]["time_us"]),
+                    bool(ON_MXU & set(kernel["operators"].split(", "))),
+                )
+
+
+def _draw_point(panel: Axes, point: Point) -> None:
+    colour, _ = KINDS[point.has_matmul]
+    size = 4 + 26 * point.share
+    panel.scatter([point.intensity], [point.tflops], s=size, color=colour, alpha=0.6, linewidths=0)
+
+
+def _name_slow(panel: Axes, points: Sequence[Point], peaks: Any) -> None:
+    """Names what is far below its roof, the farthest first, unless a name is near already."""
+    reached = [(p.tflops / _roof(p.intensity, peaks), p) for p in points if p.share > NAMED_SHARE]
+    named: list[Point] = []
+    for part, point in sorted(reached, key=lambda pair: pair[0]):
+        if part < NAMED_BELOW and not any(point.is_near(other) for other in named):
+            named.append(point)
+            at = (point.intensity, point.tflops)
+            panel.annotate(
+                point.workload, at, xytext=(3, -7), textcoords="offset points", fontsize=6
+            )
 
 
 def draw_versus(record: Any) -> Figure:
