@@ -102,7 +102,7 @@ def _roof(intensity: float, peaks: Any) -> float:
 
 
 def _points(rows: Sequence[Any], chip: str) -> Iterator[Point]:
-    for row in (r for r in rows if r["chip"] == chip):
+    for row in (r for r in rows if r["chip"] == chip and not r["ours"]["error"]):
         for kernel in row["kernels"]:
             if kernel["hbm_bytes"] and kernel["time_us"] and kernel["flops"]:
                 yield Point(
