@@ -26,6 +26,7 @@ LAYERS = (
     {"codegen"},
     {"runtime"},
     {"aot"},
+    {"tune"},
     {"pipeline"},
     {"debug"},
     # What users see of `aot` stands on `explain`; the compiler itself stands on the rest of it.

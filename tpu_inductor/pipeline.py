@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule
 
+from tpu_inductor.aot.pool import CompilerPool
 from tpu_inductor.codegen.program import Program, print_program
 from tpu_inductor.errors import Reject, Unsupported
 from tpu_inductor.front.import_fx import import_fx
@@ -24,13 +25,18 @@ from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.verify import verify
 from tpu_inductor.options import Interpret, Options
 from tpu_inductor.regions.partition import partition_regions
-from tpu_inductor.regions.region import Tier
+from tpu_inductor.regions.region import Partition, Tier
 from tpu_inductor.regions.verify import verify_partition
 from tpu_inductor.runtime.adapters.cpu import CpuAdapter
 from tpu_inductor.runtime.compiled import CompiledGraph, Plan
-from tpu_inductor.schedule.assign import Scheduled, assign_schedules
+from tpu_inductor.schedule.assign import Scheduled, assign_schedules, choose_by_estimate
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
+from tpu_inductor.tune.measure import DevicelessMeasurer, can_measure
+from tpu_inductor.tune.store import TuningStore
+from tpu_inductor.tune.tuner import Tuner
+
+TUNING_MODES = ("max-autotune", "max-autotune-no-cudagraphs")
 
 TO_ADD = "To add a lowering: CONTRIBUTING.md#lowering"
 
@@ -63,7 +69,7 @@ def lower_graph(
     partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)
     verify_partition(partition)
     observe("regions", partition)
-    scheduled = assign_schedules(partition, chip)
+    scheduled = schedule_regions(partition, chip, options, observe)
     verify_schedules(scheduled, chip)
     observe("schedule", scheduled)
     tell_eager(scheduled, options)
@@ -72,6 +78,24 @@ def lower_graph(
     signature = Signature(imported.signature.inputs, outputs)
     plan = Plan(name, graph, signature, imported.constants, steps, _interpret(options))
     return Lowered(scheduled, plan)
+
+
+def schedule_regions(
+    partition: Partition, chip: TpuTarget, options: Options, observe: Observer
+) -> Scheduled:
+    """Schedules by estimate, or by measurement in a mode that asks for it and has the means."""
+    if options.mode not in TUNING_MODES or not chip.is_tpu or not can_measure():
+        return assign_schedules(partition, chip)
+    all_xla = partition_regions(partition.graph, chip, prefer="xla")
+    verify_partition(all_xla)
+    store = TuningStore.open(options.cache_dir)
+    with CompilerPool() as pool:
+        measurer = DevicelessMeasurer(pool, chip)
+        may_use_xla = options.prefer != "pallas"
+        tuner = Tuner(chip, choose_by_estimate(chip), store, measurer, may_use_xla)
+        tuned = tuner.tune(partition, all_xla)
+    observe("tuning", tuned)
+    return tuned.scheduled
 
 
 def compile_graph(

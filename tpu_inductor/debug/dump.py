@@ -31,6 +31,7 @@ FILES = {
     "graph": "1_graph.txt",
     "simplified": "1_graph_simplified.txt",
     "regions": "2_regions.txt",
+    "tuning": "3_tuning.txt",
     "schedule": "3_schedule.txt",
     "steps": "5_steps.txt",
     "fallbacks": "fallbacks.txt",

@@ -13,7 +13,6 @@ from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates import templates_for
 
-
 Choice: TypeAlias = Callable[[Region], TileSchedule | Reject]
 """Gives a pallas region its schedule, or the reason why XLA runs it."""
 

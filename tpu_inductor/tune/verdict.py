@@ -1,0 +1,103 @@
+"""What a race between schedules, or between a program and XLA's own code, came to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+from tpu_inductor.schedule.types import Axis, TileSchedule
+from tpu_inductor.tune.select import Measurement, Outcome
+
+Plan: TypeAlias = Mapping[str, Any]
+"""The decisions of a schedule as plain values: enough to find it again among candidates."""
+
+XLA = "XLA's code"
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """A contender and its time in us; without one, `note` says why. Else it may say a doubt."""
+
+    what: str
+    us: float | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.us is None:
+            return f"{self.what}: {self.note}"
+        return f"{self.what}: {self.us:.1f} us" + (f", {self.note}" if self.note else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
+
+    `plan` is the fastest kernel's, empty for a whole program. `xla_wins` says that XLA's code is
+    faster by more than a tie, or that only XLA's code compiles.
+    """
+
+    plan: Plan
+    best: Rated
+    xla: Rated | None
+    xla_wins: bool
+    losers: tuple[Rated, ...] = ()
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it may be kept: where no kernel was timed, the compiler may have been killed."""
+        return self.best.us is not None
+
+    def reason(self, label: str) -> str:
+        """Why XLA runs it, where it does. `label` says how times were taken."""
+        if self.xla is None or self.xla.us is None or self.best.us is None:
+            return f"{self.best.what}: {self.best.note}"
+        times = f"{self.xla.us:.1f} us against {self.best.us:.1f} us"
+        doubts = {r.note for r in (self.xla, self.best) if r.note}
+        return f"XLA's code is faster: {times} ({', '.join((label, *sorted(doubts)))})"
+
+    def __str__(self) -> str:
+        rated = [self.xla, self.best] if self.xla_wins else [self.best, self.xla]
+        every = [r for r in rated if r is not None]
+        return "\n".join(f"  {r}" for r in (*every, *self.losers)) + "\n"
+
+
+def plan_of(schedule: TileSchedule) -> Plan:
+    """The template, each axis' extents and role, and the order of the grid."""
+    return {
+        "template": schedule.template,
+        "axes": [_axis_plan(axis) for axis in schedule.axes],
+        "grid": list(schedule.grid),
+    }
+
+
+def _axis_plan(axis: Axis) -> Plan:
+    plain = {f.name: getattr(axis, f.name) for f in fields(axis) if f.name != "factors"}
+    return plain | {"role": axis.role.value}
+
+
+def name_of(schedule: TileSchedule) -> str:
+    """How a schedule is called beside others."""
+    return f"{schedule.template}, {schedule.reason}"
+
+
+def rate(what: str, measurement: Measurement) -> Rated:
+    """A measurement under a name; of the compiler's error its first line."""
+    if measurement.refused:
+        lines = measurement.refused.strip().splitlines() or ["it does not say why"]
+        return Rated(what, None, f"refused by the compiler: {lines[0]}")
+    return Rated(what, measurement.device_us, measurement.doubt)
+
+
+def judge(schedules: tuple[TileSchedule, ...], outcome: Outcome, xla_wins: bool) -> Verdict | None:
+    """The verdict on a region. None where no candidate could be timed or refused."""
+    rated = {i: rate(name_of(schedules[i]), m) for i, m in outcome.results.items()}
+    xla = None if outcome.rival is None else rate(XLA, outcome.rival)
+    best = outcome.winner
+    if best is None:
+        if not xla_wins:
+            return None
+        best = min(rated)
+    losers = sorted(
+        (r for i, r in rated.items() if i != best),
+        key=lambda r: float("inf") if r.us is None else r.us,
+    )
+    return Verdict(plan_of(schedules[best]), rated[best], xla, xla_wins, tuple(losers))
