@@ -26,7 +26,7 @@ from tpu_inductor.schedule.axes import plan_axes
 from tpu_inductor.schedule.candidates import build_schedule
 from tpu_inductor.schedule.operands import bind_operands
 from tpu_inductor.schedule.types import TileSchedule
-from tpu_inductor.templates import templates_for
+from tpu_inductor.templates import matmul, rows, templates_for
 
 SMALL = {
     "softmax": build(K.softmax, (33, 130)),
@@ -77,6 +77,18 @@ MATMULS = {
     "k tail bf16": (build(K.linear_gelu, 40, 9000, 130, BF16, "default"), ("k",)),
 }
 
+CHUNKED = {
+    "rows": build(K.softmax, (64, 300)),
+    "rows bf16": build(K.layer_norm, (3, 64, 200), BF16),
+    "index": build(K.causal_mask, (4, 64, 300)),
+    "masks": build(K.mixed_masks, (384, 300)),
+    "argmax": build(K.arg_extremes, (96, 300)),
+    "two results": build(K.two_results, (64, 300)),
+    "outer": build(K.middle, (60, 33, 130)),
+    "matmul": build(K.linear_gelu, 256, 500, 260),
+}
+"""Blocks that are several chunks, when a chunk is small."""
+
 ANY_TILING = {
     "matmul": build(K.linear_gelu, 300, 1100, 260),
     "rows": build(K.mixed_masks, (300, 1300)),
@@ -99,6 +111,16 @@ def test_kernels_with_a_grid_pass_the_gates(name):
     chip = small_target()
     compiled = check_gates(graph, chip, tolerance=LOOSE, chips=[chip])
     assert compiled.only.grid == grid
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("name", CHUNKED)
+def test_loops_over_a_block_pass_the_gates(name, monkeypatch):
+    monkeypatch.setattr(rows, "CHUNK_ELEMENTS", 2048)
+    monkeypatch.setattr(matmul, "MAX_PRODUCTS", 1 << 23)
+    compiled = check_gates(CHUNKED[name], tolerance=LOOSE)
+    assert compiled.only.loop is not None
+    assert "@pl.loop" in compiled.program.source
 
 
 @pytest.mark.parametrize("name", MATMULS)

@@ -17,7 +17,8 @@ class TpuTarget:
     """A TPU generation, or "cpu", whose memory is unbounded so that every grid is one block.
 
     `vmem_limit_bytes` is what a kernel may plan with: the rest of `vmem_bytes` is left to the
-    compiler's own spills and semaphores. `mxu_size` is the edge of the systolic array.
+    compiler's own spills and semaphores. `mxu_size` is the edge of the systolic array. `cores` is
+    how many TensorCores one JAX device has; they share the parallel axes of a grid.
     """
 
     name: str
@@ -29,6 +30,8 @@ class TpuTarget:
     vmem_limit_bytes: int
     hbm_gbps: float
     bf16_tflops: float
+    clock_mhz: float = 1000.0
+    cores: int = 1
     smem_bytes: int = _MIB
     lanes: int = 128
 
@@ -54,6 +57,8 @@ def _tpu(
     vmem_mib: int,
     hbm_gbps: float,
     bf16_tflops: float,
+    clock_mhz: float,
+    cores: int = 1,
 ) -> TpuTarget:
     # The compiler refuses a limit equal to the whole VMEM once it needs scratch of its own.
     limit = vmem_mib * _MIB * 3 // 4
@@ -68,6 +73,8 @@ def _tpu(
         limit,
         hbm_gbps,
         bf16_tflops,
+        clock_mhz,
+        cores,
     )
 
 
@@ -75,11 +82,11 @@ TARGETS: dict[str, TpuTarget] = {
     t.name: t
     for t in (
         TpuTarget("cpu", 0, "", 128, 1, 1 << 60, 1 << 60, 20.0, 0.1),
-        _tpu("v4", 4, "v4:2x2x1", (128, 4), 16, 615.0, 137.5),
-        _tpu("v5e", 5, "v5e:2x2", (128, 4), 128, 820.0, 197.0),
-        _tpu("v5p", 5, "v5p:2x2x1", (128, 4), 64, 1230.0, 229.5),
-        _tpu("v6e", 6, "v6e:2x2", (256, 2), 128, 1640.0, 920.0),
-        _tpu("tpu7x", 7, "tpu7x:2x2x1", (256, 2), 64, 3700.0, 1155.0),
+        _tpu("v4", 4, "v4:2x2x1", (128, 4), 16, 615.0, 137.5, 1050.0),
+        _tpu("v5e", 5, "v5e:2x2", (128, 4), 128, 820.0, 197.0, 1503.0),
+        _tpu("v5p", 5, "v5p:2x2x1", (128, 4), 64, 1230.0, 229.5, 1751.0, cores=2),
+        _tpu("v6e", 6, "v6e:2x2", (256, 2), 128, 1640.0, 920.0, 1755.0),
+        _tpu("tpu7x", 7, "tpu7x:2x2x1", (256, 2), 64, 3700.0, 1155.0, 2200.0),
     )
 }
 """Every target by name."""

@@ -23,6 +23,9 @@ from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.schedule.operands import stored_axes
 from tpu_inductor.schedule.types import Axis, Operand, Role, Space, TileSchedule
 
+CHUNK_AT = "start"
+"""The variable that holds where the chunk begins in its block."""
+
 
 @dataclass(slots=True)
 class Body:
@@ -102,12 +105,14 @@ class Body:
         parts: list[str] = []
         seen = self.seen_axes(space)
         if not axis.is_squeezed:
-            shape = tuple(axis.tile if a == axis else 1 for a in seen)
+            shape = tuple(axis.extent if a == axis else 1 for a in seen)
             dim = seen.index(axis)
             parts.append(f"lax.broadcasted_iota(jnp.int32, {shape}, {dim})")
         if axis.name in self.pids:
             pid = self.pids[axis.name]
             parts.append(pid if axis.tile == 1 else f"{pid} * {axis.tile}")
+        if axis.chunk:
+            parts.append(CHUNK_AT)
         return " + ".join(parts)
 
     def _reduce(self, index: int, eqn: Eqn, space: Space) -> Held:
@@ -153,7 +158,7 @@ class Body:
         wanted = held.axes | {a.name for a in axes}
         if wanted == held.axes and held.lit is None:
             return held
-        shape = tuple(a.tile if a.name in wanted else 1 for a in self.seen_axes(space))
+        shape = tuple(a.extent if a.name in wanted else 1 for a in self.seen_axes(space))
         if held.lit is not None:
             text = f"jnp.full({shape}, {held.text}, {dtype_text(held.lit.dtype)})"
             return Held(text, wanted)
@@ -176,11 +181,22 @@ class Body:
             axes = [self.schedule.axis(p.axis) for p in operand.places]
         return tuple(a for a in axes if not a.is_squeezed)
 
+    def ref_text(self, operand: Operand, ref: str) -> str:
+        """The part of a block that the body works on at once."""
+        axes = [self.schedule.axis(p.axis) for p in operand.places]
+        present = [(a, p.is_present) for a, p in zip(axes, operand.places, strict=True)]
+        parts = [
+            f"pl.ds({CHUNK_AT}, {a.chunk})" if a.chunk and here else ":"
+            for a, here in present
+            if not a.is_squeezed
+        ]
+        return f"{ref}[{', '.join(parts)}]" if set(parts) != {":"} else f"{ref}[...]"
+
     def _load(self, access: Access, space: Space) -> Held:
         operand = next(o for o in self.schedule.inputs if o.space is space and access in o.accesses)
         if operand not in self.loaded:
             name = self.names.fresh(operand.var)
-            text = f"{self.refs[operand]}[...]"
+            text = self.ref_text(operand, self.refs[operand])
             if operand.var.type.dtype is DType.BOOL:
                 text = f"{text}.astype(jnp.int32) != 0"
             self.lines.append(f"{name} = {text}")

@@ -9,7 +9,7 @@ def _():
 from dataclasses import dataclass
 from typing import cast
 
-from tpu_inductor.codegen.body import Body, factors_of
+from tpu_inductor.codegen.body import CHUNK_AT, Body, factors_of
 from tpu_inductor.codegen.expr_literal import dtype_text, stored_text
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
@@ -33,6 +33,7 @@ class KernelBody:
 def print_body(schedule: TileSchedule) -> KernelBody:
     """The kernel function's parameters and lines."""
     names = LocalNames()
+    names.used.update(("chunk", CHUNK_AT))
     refs = {o: names.unique(f"{_base(o.var)}_ref") for o in schedule.inputs}
     outs = {o: names.unique(f"{_base(o.var)}_ref") for o in schedule.outputs}
     accs = {a: names.unique("acc_ref") for a in schedule.accumulators}
@@ -40,7 +41,7 @@ def print_body(schedule: TileSchedule) -> KernelBody:
     body = Body(schedule, names, refs, pids)
     _print_steps(body, accs)
     _store(body, outs, late=False)
-    lines = list(body.lines)
+    lines = _looped(schedule, body.lines)
     if accs:
         lines = [*_initialise(schedule, accs, pids), *lines, *_epilogue(body, accs, outs)]
     used = "\n".join(lines)
@@ -48,6 +49,19 @@ def print_body(schedule: TileSchedule) -> KernelBody:
     return KernelBody(
         tuple(refs.values()), tuple(outs.values()), tuple(accs.values()), (*heads, *lines)
     )
+
+
+def _looped(schedule: TileSchedule, lines: list[str]) -> list[str]:
+    """`lines` for every chunk of the block, if the schedule has chunks."""
+    axis = schedule.loop
+    if axis is None:
+        return list(lines)
+    head = [
+        f"@pl.loop(0, {axis.tile // axis.chunk})",
+        "def _chunk(chunk):",
+        f"    {CHUNK_AT} = pl.multiple_of(chunk * {axis.chunk}, {axis.chunk})",
+    ]
+    return [*head, *(f"    {line}" for line in lines)]
 
 
 def _base(var: Var) -> str:
@@ -176,7 +190,7 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         text = full.text
         if operand.var.type.dtype is DType.BOOL:
             text = f"{text}.astype(jnp.int32).astype({stored_text(DType.BOOL)})"
-        body.lines.append(f"{ref}[...] = {text}")
+        body.lines.append(f"{body.ref_text(operand, ref)} = {text}")
 
 
 def _is_late(schedule: TileSchedule, operand: Operand) -> bool:

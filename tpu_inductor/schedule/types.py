@@ -33,7 +33,9 @@ class Space(enum.Enum):
 class Axis:
     """One axis of a kernel: a run of factors, and the extent of its block.
 
-    A squeezed axis has blocks of 1 that the kernel body does not see as a dimension.
+    A squeezed axis has blocks of 1 that the kernel body does not see as a dimension. With a `chunk`
+    the body loops over the block, that much of it at a time: blocks as large as the memory likes,
+    code as short as the compiler likes.
     """
 
     name: str
@@ -43,6 +45,12 @@ class Axis:
     role: Role
     is_reduced: bool = False
     is_squeezed: bool = False
+    chunk: int = 0
+
+    @property
+    def extent(self) -> int:
+        """How much of a block the body works on at once."""
+        return self.chunk or self.tile
 
     @property
     def steps(self) -> int:
@@ -55,6 +63,7 @@ class Axis:
 
     def __str__(self) -> str:
         text = f"{self.name:8}{self.size} = {self.steps} x {self.tile}  {self.role.value}"
+        text += f" in chunks of {self.chunk}" if self.chunk else ""
         return text + (" reduced" if self.is_reduced else "")
 
 
@@ -132,6 +141,11 @@ class TileSchedule:
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
+
+    @property
+    def loop(self) -> Axis | None:
+        """The axis over whose blocks the body loops, if any."""
+        return next((a for a in self.axes if a.chunk), None)
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.regions.factors import Factoring
+from tpu_inductor.regions.factors import Dims, Factoring
 from tpu_inductor.regions.rules import flat
 from tpu_inductor.schedule.types import Axis, TileSchedule
 from tpu_inductor.target import TpuTarget
@@ -59,7 +59,12 @@ def _temporaries(schedule: TileSchedule, target: TpuTarget) -> int:
 
 def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
     """The extents of a value inside the kernel, one per axis that the body sees."""
-    factors = flat(factoring.values[var])
+    return dims_block(factoring.values[var], factoring, axes)
+
+
+def dims_block(dims: Dims, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
+    """The extents of anything that has these factors inside the kernel."""
+    factors = flat(dims)
     is_operand = bool(factors & factoring.contracted)
     block: list[int] = []
     for axis in axes:
@@ -72,7 +77,7 @@ def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[i
             or (is_contracted and not is_operand)
         ):
             continue
-        block.append(axis.tile if is_present else 1)
+        block.append(axis.extent if is_present else 1)
     return tuple(block)
 
 

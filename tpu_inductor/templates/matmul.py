@@ -14,14 +14,14 @@ from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
 from tpu_inductor.templates.rows import with_tile
-from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
+from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
-WANTED_M = (1024, 512, 256, 128)
+WANTED_M = (2048, 1024, 512, 256, 128)
 WANTED_N = (2048, 1024, 512, 256, 128)
 WANTED_K = (8192, 4096, 2048, 1024, 512)
 
 MAX_PRODUCTS = 1 << 30
-"""Multiply-adds of one block. The compiler unrolls a block: beyond this, its code does not fit."""
+"""Multiply-adds at once. The compiler writes all of them out: beyond this, the code does not fit."""
 
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
@@ -40,11 +40,12 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
     )
     smallest = tuple(o[-1] for o in options)
     for tm, tn, tk in itertools.product(*options):
-        if tm * tn * tk > MAX_PRODUCTS and (tm, tn, tk) != smallest:
+        chunk = _chunk(tm, tn * tk, tk == k.size, multiple)
+        if (chunk or tm) * tn * tk > MAX_PRODUCTS and (tm, tn, tk) != smallest:
             continue
         axes = (
             *outer,
-            with_tile(m, tm, can_squeeze=False),
+            replace(with_tile(m, tm, can_squeeze=False), chunk=chunk),
             with_tile(n, tn, can_squeeze=False),
             _contracted(k, tk),
         )
@@ -52,6 +53,11 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
             grid = [a.name for a in outer] + list(order)
             grid += ["k"] if axes[-1].role is Role.ARBITRARY else []
             yield Tiling(axes, tuple(grid), f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
+
+
+def _chunk(tile: int, products: int, is_complete: bool, multiple: int) -> int:
+    """How many rows of the block are multiplied at once, where no accumulator holds them."""
+    return chunk_of(tile, max(MAX_PRODUCTS // products, 1), multiple) if is_complete else 0
 
 
 def _orders(m: Axis, n: Axis) -> tuple[tuple[str, ...], ...]:

@@ -13,10 +13,14 @@ from tpu_inductor.schedule.axes import AxisPlan
 from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
-from tpu_inductor.templates.tiles import sublane_multiple
+from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
-BLOCK_BYTES = tuple(1 << n for n in range(22, 14, -1))
+BLOCK_BYTES = tuple(1 << n for n in range(24, 14, -1))
 """Sizes of a float32 block to try. Small ones pay per step, large ones wait for the first copy."""
+
+CHUNK_ELEMENTS = 1 << 19
+"""Elements that the body works on at once: the compiler writes out what a chunk needs, so its time
+and the code grow with this; below it, the latency of row reductions is no longer hidden."""
 
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
@@ -31,7 +35,8 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
         if tiles not in seen:
             seen.add(tiles)
             grid = tuple(a.name for a in axes if a.role is Role.PARALLEL)
-            yield Tiling(axes, grid, f"blocks of about {nbytes >> 10} KiB of float32")
+            reason = f"blocks of about {nbytes >> 10} KiB of float32"
+            yield Tiling(_chunked(axes, sublane_multiple(region, target)), grid, reason)
 
 
 def _fill(
@@ -47,16 +52,23 @@ def _fill(
         multiple = (target.lanes, sublanes)[place] if place < 2 else 1
         # A full row leaves room for a register tile of rows at least.
         room = left // sublanes if place == 0 and not axes[-2].is_reduced else left
-        tile = _fit(axis.size, room, multiple)
+        (tile,) = even_tiles(axis, multiple, (max(room, multiple),))
         left = max(left // max(tile, 1), 1)
         tiled.append(with_tile(axis, tile, can_squeeze=place >= 2))
     return tuple(reversed(tiled))
 
 
-def _fit(size: int, room: int, multiple: int) -> int:
-    if size <= room or size <= multiple:
-        return size
-    return max(room // multiple * multiple, multiple)
+def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
+    """`axes` with a loop over the outermost axis that a block holds more than one register of."""
+    per_block = math.prod(a.tile for a in axes)
+    for place, axis in enumerate(axes[:-1]):
+        multiple = sublanes if place == len(axes) - 2 else 1
+        if axis.is_reduced or axis.is_squeezed or axis.tile <= multiple:
+            continue
+        room = CHUNK_ELEMENTS * axis.tile // per_block
+        chunk = chunk_of(axis.tile, max(room, multiple), multiple)
+        return tuple(replace(a, chunk=chunk) if a is axis else a for a in axes)
+    return axes
 
 
 def with_tile(axis: Axis, tile: int, *, can_squeeze: bool) -> Axis:

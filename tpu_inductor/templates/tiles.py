@@ -27,6 +27,14 @@ def tile_options(axis: Axis, multiple: int, wanted: Iterable[int]) -> tuple[int,
     return tuple(found) or (axis.size,)
 
 
+def chunk_of(tile: int, most: int, multiple: int) -> int:
+    """The largest part of a block up to `most` that divides it evenly; 0 for all of it at once."""
+    if most >= tile:
+        return 0
+    parts = range(most // multiple * multiple, 0, -multiple)
+    return next((n for n in parts if tile % n == 0), 0)
+
+
 def even_tiles(axis: Axis, multiple: int, wanted: Iterable[int]) -> tuple[int, ...]:
     """Tiles that divide the axis where there are any, so that no block has a tail."""
     found: dict[int, None] = {}

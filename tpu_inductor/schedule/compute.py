@@ -1,0 +1,110 @@
+"""Cycles that a TensorCore computes for in one grid step of a schedule."""
+
+import math
+from collections.abc import Iterable
+from typing import cast
+
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn, Lit
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
+from tpu_inductor.regions.factors import Dims, Factoring
+from tpu_inductor.schedule.rates import (
+    CHUNK_CYCLES,
+    LOAD_CYCLES,
+    PRIMITIVE_CYCLES,
+    SIMPLE,
+    STEP_CYCLES,
+    STORE_CYCLES,
+    matmul_rates,
+)
+from tpu_inductor.schedule.types import Operand, Role, TileSchedule
+from tpu_inductor.schedule.vmem import dims_block, padded_bytes
+from tpu_inductor.target import TpuTarget
+
+REGISTER_BYTES = 4096
+
+
+def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Cycles of one grid step; an epilogue after the last of several is spread over them."""
+    loop = schedule.loop
+    turns = loop.tile // loop.chunk if loop else 1
+    vector = turns * _vector(schedule, schedule.steps, target)
+    gathering = math.prod(a.steps for a in schedule.axes if a.role is Role.ARBITRARY)
+    vector += _vector(schedule, schedule.epilogue, target) / gathering
+    vector += _transfers(schedule, target)
+    fixed = STEP_CYCLES + (turns - 1) * CHUNK_CYCLES
+    dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
+    if not dots:
+        return fixed + vector
+    rates = matmul_rates(target)
+    gathered = sum(_registers(a.shape, target) for a in schedule.accumulators)
+    product = turns * (_product(schedule, dots[0], target) + rates.fill)
+    return fixed + product + rates.accumulate * gathered + rates.exposed * vector
+
+
+def _vector(schedule: TileSchedule, members: Iterable[int], target: TpuTarget) -> float:
+    """Cycles of the vector unit for some equations, once over what is worked on at once."""
+    return sum(_equation(schedule, index, target) for index in members)
+
+
+def _equation(schedule: TileSchedule, index: int, target: TpuTarget) -> float:
+    factoring = schedule.region.factoring
+    assert factoring is not None
+    eqn = schedule.eqns[index]
+    if PRIMS[eqn.prim].kind not in (Kind.POINTWISE, Kind.REDUCE) and eqn.prim != "iota":
+        return 0.0
+    sizes = [
+        _extent(schedule, factoring, factoring.of(schedule.eqns, index, slot), target)
+        for slot, value in enumerate(eqn.inputs)
+        if not isinstance(value, Lit)
+    ]
+    size = max([*sizes, _extent(schedule, factoring, factoring.values[eqn.out], target)])
+    cycles = PRIMITIVE_CYCLES.get(eqn.prim, SIMPLE)
+    if eqn.prim == "div" and _is_shared(schedule, index):
+        cycles = SIMPLE
+    return cycles * size
+
+
+def _is_shared(schedule: TileSchedule, index: int) -> bool:
+    """Whether whole rows are divided by one number: its reciprocal is then taken once."""
+    divisor = schedule.eqns[index].inputs[1]
+    makers = {v: e for e in schedule.eqns for v in e.outputs}
+    maker = None if isinstance(divisor, Lit) else makers.get(divisor)
+    return isinstance(divisor, Lit) or (maker is not None and maker.prim == "broadcast")
+
+
+def _extent(schedule: TileSchedule, factoring: Factoring, dims: Dims, target: TpuTarget) -> float:
+    return _registers(dims_block(dims, factoring, schedule.axes), target)
+
+
+def _registers(shape: tuple[int, ...], target: TpuTarget) -> float:
+    """Vector registers of a value: arithmetic is in 32 bits whatever lies in memory."""
+    return padded_bytes(shape, DType.F32, target) / REGISTER_BYTES
+
+
+def _transfers(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Loads and stores of all blocks."""
+    loaded = sum(_block_registers(schedule, o, target) for o in schedule.inputs)
+    stored = sum(_block_registers(schedule, o, target) for o in schedule.outputs)
+    return LOAD_CYCLES * loaded + STORE_CYCLES * stored
+
+
+def _block_registers(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> float:
+    return padded_bytes(schedule.block(operand), DType.F32, target) / REGISTER_BYTES
+
+
+def _product(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
+    """Cycles of the systolic arrays for one product of what is worked on at once."""
+    m, n, k = (schedule.axis(name).extent for name in "mnk")
+    edge = target.mxu_size
+    padded = m * -(-n // edge) * edge * -(-k // edge) * edge
+    per_cycle = target.bf16_tflops * 1e6 / target.clock_mhz
+    return 2 * padded * passes(eqn) / per_cycle
+
+
+def passes(eqn: Eqn) -> int:
+    """bf16 passes of the MXU for one product."""
+    if eqn.inputs[0].type.dtype is not DType.F32:
+        return 1
+    return 1 if cast(A.Dot, eqn.attrs).precision == "default" else 6

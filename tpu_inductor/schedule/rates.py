@@ -1,0 +1,80 @@
+"""How fast a generation's units are, as far as a schedule's estimate needs it.
+
+Cycles are of one TensorCore, per vector register of 1024 32-bit lanes. They were fitted to deviceless
+estimates of kernels (benchmarks/calibrate.py, its table in docs/calibration.md): marginal costs of
+primitives in kernels that repeat them, on v5e.
+"""
+
+from dataclasses import dataclass
+
+from tpu_inductor.target import TpuTarget
+
+DMA_LATENCY_US = 1.0
+"""From the start of a copy to its arrival, beside the bytes; what the deviceless clock assumes."""
+
+STEP_CYCLES = 190
+"""Grid bookkeeping of one step, and filling and draining the units."""
+
+CHUNK_CYCLES = 150
+"""The same for one turn of the loop over a block."""
+
+LOAD_CYCLES, STORE_CYCLES = 0.1, 0.4
+
+SIMPLE = 0.2
+"""Additions, comparisons, masks: several a cycle, mostly beside something slower."""
+
+PRIMITIVE_CYCLES = {
+    "abs": 0.3,
+    "sign": 1.2,
+    "round": 2.2,
+    "exp": 0.9,
+    "exp2": 0.9,
+    "log": 1.0,
+    "log2": 1.0,
+    "log10": 1.2,
+    "log1p": 2.3,
+    "sqrt": 3.0,
+    "rsqrt": 2.3,
+    "sin": 37.0,
+    "cos": 37.0,
+    "tan": 43.0,
+    "tanh": 1.0,
+    "erf": 9.5,
+    "logistic": 3.7,
+    "pow": 13.5,
+    "atan2": 11.4,
+    "rem": 2.5,
+    "div": 3.5,
+    "idiv": 12.0,
+    "select": 0.5,
+    "convert": 0.2,
+    "iota": 0.3,
+    "reduce_sum": 0.4,
+    "reduce_max": 0.4,
+    "reduce_min": 0.4,
+    "reduce_and": 0.5,
+    "reduce_or": 0.5,
+    "argmax": 2.6,
+    "argmin": 2.6,
+}
+"""What is not here is simple."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulRates:
+    """What a matmul block costs beside its products.
+
+    `fill` is filling and draining the systolic array, `accumulate` one register of the accumulator,
+    in and out; `exposed` is the part of the vector work around the product that it does not hide.
+    """
+
+    fill: float
+    accumulate: float
+    exposed: float
+
+
+def matmul_rates(target: TpuTarget) -> MatmulRates:
+    """The rates of a generation: the faster the products, the less they hide."""
+    if target.generation <= 5:
+        return MatmulRates(fill=60, accumulate=0.25, exposed=0.15)
+    return MatmulRates(fill=150, accumulate=0.1, exposed=0.6)
