@@ -17,7 +17,23 @@ from tpu_inductor.schedule.vmem import padded_bytes
 from tpu_inductor.target import TpuTarget
 
 TRANSCENDENTAL = frozenset(
-    "exp exp2 log log2 log10 log1p sin cos tan tanh erf logistic pow sqrt rsqrt".split()
+    [
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "erf",
+        "logistic",
+        "pow",
+        "sqrt",
+        "rsqrt",
+    ]
 )
 
 

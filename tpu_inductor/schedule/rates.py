@@ -1,8 +1,8 @@
 """How fast a generation's units are, as far as a schedule's estimate needs it.
 
-Cycles are of one TensorCore, per vector register of 1024 32-bit lanes. They were fitted to deviceless
-estimates of kernels (benchmarks/calibrate.py, its table in docs/calibration.md): marginal costs of
-primitives in kernels that repeat them, on v5e.
+Cycles are of one TensorCore, per vector register of 1024 32-bit lanes: marginal costs of primitives
+in kernels that repeat them, by deviceless estimates for v5e. `benchmarks/calibrate.py` says how far
+the estimates that follow from them are off.
 """
 
 from dataclasses import dataclass

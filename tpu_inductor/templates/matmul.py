@@ -21,7 +21,7 @@ WANTED_N = (2048, 1024, 512, 256, 128)
 WANTED_K = (8192, 4096, 2048, 1024, 512)
 
 MAX_PRODUCTS = 1 << 30
-"""Multiply-adds at once. The compiler writes all of them out: beyond this, the code does not fit."""
+"""Multiply-adds at once. The compiler writes all of them out: more make code that does not fit."""
 
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
