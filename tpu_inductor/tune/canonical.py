@@ -70,7 +70,7 @@ def print_without_lines(scheduled: Scheduled, target: TpuTarget) -> Program:
     schedules = {
         name: replace(s, region=_without_lines(s.region)) for name, s in scheduled.schedules.items()
     }
-    return print_program(NAME, target.name, replace(segment, regions=regions), schedules)
+    return print_program("graph", target.name, replace(segment, regions=regions), schedules)
 
 
 def _without_lines(region: Region) -> Region:
