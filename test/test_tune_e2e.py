@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import tpu_inductor
+from tpu_inductor.aot.messages import CompileReply, DevicelessResult
 from tpu_inductor.aot.pool import CompilerPool
 from tpu_inductor.errors import Unsupported
 
@@ -83,6 +84,27 @@ def test_there_is_nothing_to_tune_on_the_cpu(no_pool, tmp_path):
 def test_a_graph_without_kernels_needs_no_compiler(no_pool, tmp_path):
     found = explained(lambda x: x.cumsum(0), torch.randn(64, 128), cache_dir=tmp_path)
     assert [r.tier.value for r in found.regions] == ["xla"]
+
+
+def test_a_graph_of_several_programs_is_not_compared_as_a_whole(tmp_path, monkeypatch, caplog):
+    requested = []
+
+    def refuse_all(pool, requests, progress):
+        requested.extend(requests)
+        for request in requests:
+            result = DevicelessResult(request.name, request.target, "no")
+            yield CompileReply(result, None, 0.0)
+
+    def model(x):
+        return F.dropout(x.softmax(-1), 0.5).softmax(-1)
+
+    monkeypatch.setattr(CompilerPool, "run", refuse_all)
+    with caplog.at_level(logging.INFO, "tpu_inductor"):
+        found = explained(model, torch.randn(64, 128), cache_dir=tmp_path)
+    assert requested
+    assert "more than one program" in caplog.text
+    assert {r.name for r in requested} == {"region"}
+    assert [r.tier.value for r in found.regions].count("pallas") == 2
 
 
 def test_without_the_compiler_the_default_is_chosen_and_the_log_tells(
