@@ -102,18 +102,60 @@ def test_the_default_wins_ties(store):
     assert (before.axes, before.grid) == (after.axes, after.grid)
 
 
-@pytest.mark.parametrize(("xla_us", "tier"), [(9.9, Tier.PALLAS), (9.7, Tier.XLA)])
-def test_xla_runs_a_region_where_it_is_faster_by_more_than_a_tie(store, xla_us, tier):
-    def time(program):
-        return 10.0 if is_kernel(program) else xla_us
+def two_results(b):
+    """Two kernels that have nothing to do with each other."""
+    x, y = K.tensor(b, "x", (2048, 512)), K.tensor(b, "y", (1024, 384))
+    return [b.op("mul", each, K.row_sum(b, each)) for each in (x, y)]
 
-    tuned, measurer = tune(softmax(), store, time)
-    (region,) = tuned.scheduled.partition.regions
-    assert region.tier is tier
-    if tier is Tier.XLA:
-        reason = "XLA's code is faster: 9.7 us against 10.0 us (made up)"
-        assert region.reason == reason
-        assert not any(is_whole(p) for p in measurer.asked)
+
+def mixed(xla_us: float, whole: dict[int, float]):
+    """XLA takes `xla_us` for the smaller kernel; a whole program's time is by its kernels."""
+
+    def time(program):
+        if is_whole(program):
+            return whole[program.source.count("pl.pallas_call(")]
+        is_small = "f32[1024" in str(program.inputs[0].type)
+        return 10.0 if is_kernel(program) else (xla_us if is_small else 20.0)
+
+    return time
+
+
+@pytest.mark.parametrize(("xla_us", "kernels"), [(9.9, 2), (9.7, 1)])
+def test_xla_runs_a_region_where_it_is_faster_by_more_than_a_tie(store, xla_us, kernels):
+    tuned, _ = tune(build(two_results), store, mixed(xla_us, {0: 30.0, 1: 20.0, 2: 25.0}))
+    regions = tuned.scheduled.partition.regions
+    assert sum(r.tier is Tier.PALLAS for r in regions) == kernels
+    told = [r.reason for r in regions if r.tier is Tier.XLA]
+    assert told == ["XLA's code is faster: 9.7 us against 10.0 us (made up)"][: 2 - kernels]
+
+
+def test_kernels_that_lose_alone_may_win_in_the_program(store):
+    time = mixed(9.0, {0: 30.0, 1: 25.0, 2: 20.0})
+    tuned, _ = tune(build(two_results), store, time)
+    assert len(tuned.scheduled.schedules) == 2
+    reasons = [s.reason for s in tuned.scheduled.schedules.values()]
+    assert sum("faster alone, but not in the program" in reason for reason in reasons) == 1
+    assert "the fastest kernel of each region: 20.0 us" in str(tuned)
+    again, measurer = tune(build(two_results), store, time)
+    assert not measurer.asked
+    assert again.scheduled == tuned.scheduled
+
+
+def test_the_default_program_is_in_the_race(store):
+    graph = softmax()
+    default = assign_schedules(partition_regions(graph, V5E), V5E)
+    (before,) = default.schedules.values()
+    before_steps = math.prod(before.axis(name).steps for name in before.grid)
+
+    def time(program):
+        if not is_kernel(program):
+            return 10_000.0
+        is_default = steps(program) == before_steps
+        return 10.0 + 5.0 * (is_default != is_whole(program))
+
+    tuned, _ = tune(graph, store, time)
+    assert tuned.scheduled == default
+    assert "the default of each region: 10.0 us" in str(tuned)
 
 
 def test_xla_runs_the_whole_program_where_that_is_faster(store):

@@ -16,9 +16,9 @@ from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates import templates_for
 from tpu_inductor.tune.canonical import canonical_region, print_alone, region_text
 from tpu_inductor.tune.measure import Measurer
-from tpu_inductor.tune.select import TOP, Measurement, Outcome, Race, is_faster, select
+from tpu_inductor.tune.select import TOP, Race, select
 from tpu_inductor.tune.store import TuningStore
-from tpu_inductor.tune.verdict import Plan, Verdict, judge, plan_of
+from tpu_inductor.tune.verdict import Plan, Verdict, judge, name_of, plan_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Heat:
     @property
     def race(self) -> Race[Program]:
         return Race(self.programs, seeds=(0,), rival=self.rival)
+
+    @property
+    def plans(self) -> list[tuple[Plan, str]]:
+        """What each schedule is, and is called."""
+        return [(plan_of(s), name_of(s)) for s in self.schedules]
 
     def key(self, store: TuningStore, target: TpuTarget, measurer: Measurer) -> str:
         """What the times depend on; the programs stand for the candidates of this version."""
@@ -84,14 +89,4 @@ def measure_heats(heats: Sequence[Heat], measurer: Measurer) -> list[Verdict | N
     """The verdict on each region. All are measured together. None where nothing can be compared."""
     races = [heat.race for heat in heats]
     outcomes = select(races, measurer.measure, is_deterministic=measurer.is_deterministic)
-    return [_verdict(heat, outcome) for heat, outcome in zip(heats, outcomes, strict=True)]
-
-
-def _verdict(heat: Heat, outcome: Outcome) -> Verdict | None:
-    rival = outcome.rival or Measurement()
-    if outcome.winner is None:
-        is_refused = all(m.refused for m in outcome.results.values())
-        xla_wins = is_refused and rival.device_us is not None
-    else:
-        xla_wins = is_faster(rival, outcome.results[outcome.winner])
-    return judge(heat.schedules, outcome, xla_wins)
+    return [judge(heat.plans, outcome) for heat, outcome in zip(heats, outcomes, strict=True)]

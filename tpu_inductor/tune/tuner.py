@@ -2,9 +2,10 @@
 
     Tuner(...).tune(partition, all_xla)  -->  TunedGraph, with the regions and their schedules
 
-First every distinct region of a graph is measured alone, as a kernel and as XLA's code. Then the
-program as a whole is held against XLA's own compilation of the same graph, because kernels cost
-what no region shows alone: they hide values from XLA's fusion and layouts.
+First every distinct region of a graph is measured alone, as a kernel and as XLA's code. Then
+programs are measured as a whole: with the fastest code of each region, with kernels
+alone, with the default schedules, and XLA's own compilation of the graph. So a tuned program is
+slower neither than what runs without tuning nor than XLA's, by the same measure.
 """
 
 import logging
@@ -16,14 +17,18 @@ from tpu_inductor.regions.region import Partition, Region, Tier
 from tpu_inductor.schedule.assign import Choice, Scheduled, assign_schedules
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.tune.canonical import canonical_region, print_without_lines, region_text
+from tpu_inductor.tune.canonical import canonical_region, region_text
 from tpu_inductor.tune.measure import Measurer
+from tpu_inductor.tune.programs import prepare_programs
 from tpu_inductor.tune.regions import Heat, find_schedule, measure_heats, prepare_heat
-from tpu_inductor.tune.select import Measurement, Race, is_faster, select
 from tpu_inductor.tune.store import TuningStore
-from tpu_inductor.tune.verdict import XLA, Verdict, rate
+from tpu_inductor.tune.verdict import Verdict
 
 log = logging.getLogger("tpu_inductor")
+
+FASTEST = "the fastest code of each region"
+KERNELS = "the fastest kernel of each region"
+DEFAULT = "the default of each region"
 
 SHOWN = 4
 """Slower and rejected candidates that a schedule keeps for its readers, best first."""
@@ -50,8 +55,8 @@ class Tuned:
 class TunedGraph:
     """A graph with the faster code for each region, and for all of it. `str` lists the times.
 
-    `program` is None where the graph as a whole was not compared: it is no single program, or it
-    has no kernels.
+    `program` is None where the graph as a whole was not compared: it is no single program, it has
+    no kernels, or there is no choice.
     """
 
     scheduled: Scheduled
@@ -81,13 +86,29 @@ class Tuner:
     def tune(self, partition: Partition, all_xla: Partition) -> TunedGraph:
         """Chooses the code of every pallas region, or takes `all_xla`, the same graph in XLA."""
         regions = self.tune_regions(partition)
-        scheduled = assign_schedules(partition, self.target, lambda r: self._choose(r, regions))
-        program = self._tune_program(scheduled, all_xla) if self.may_use_xla else None
-        if program and program.verdict and program.verdict.xla_wins:
-            why = program.verdict.reason(self.measurer.label)
-            reason = f"XLA runs the whole program: {why}"
-            scheduled = Scheduled(_with_reason(all_xla, reason), {})
+        choices = {
+            FASTEST: self._assign(partition, regions, self.may_use_xla),
+            KERNELS: self._assign(partition, regions, False),
+            DEFAULT: assign_schedules(partition, self.target, self.default),
+        }
+        program = self._tune_program(choices, all_xla)
+        verdict = program.verdict if program else None
+        if verdict is None:
+            scheduled = choices[FASTEST]
+        elif verdict.xla_wins:
+            why = f"XLA runs the whole program: {verdict.reason(self.measurer.label)}"
+            scheduled = Scheduled(_with_reason(all_xla, why), {})
+        else:
+            scheduled = choices[verdict.plan["program"]]
         return TunedGraph(scheduled, tuple(regions.values()), program)
+
+    def _assign(
+        self, partition: Partition, regions: Mapping[str, Tuned], may_use_xla: bool
+    ) -> Scheduled:
+        def choose(region: Region) -> TileSchedule | Reject:
+            return self._choose(region, regions, may_use_xla)
+
+        return assign_schedules(partition, self.target, choose)
 
     def tune_regions(self, partition: Partition) -> Mapping[str, Tuned]:
         """What is found of every distinct pallas region, by its canonical text."""
@@ -120,12 +141,14 @@ class Tuner:
     def _save(self, verdicts: Mapping[str, Verdict | None]) -> None:
         self.store.save({key: v for key, v in verdicts.items() if v and v.is_lasting})
 
-    def _choose(self, region: Region, regions: Mapping[str, Tuned]) -> TileSchedule | Reject:
+    def _choose(
+        self, region: Region, regions: Mapping[str, Tuned], may_use_xla: bool
+    ) -> TileSchedule | Reject:
         found = regions.get(region_text(canonical_region(region)))
         verdict = found.verdict if found else None
         if verdict is None:
             return self.default(region)
-        if verdict.xla_wins:
+        if verdict.xla_wins and (may_use_xla or verdict.best.us is None):
             return Reject(verdict.reason(self.measurer.label))
         schedule = find_schedule(region, self.target, verdict.plan)
         return self.default(region) if schedule is None else self._explained(schedule, verdict)
@@ -133,41 +156,29 @@ class Tuner:
     def _explained(self, schedule: TileSchedule, verdict: Verdict) -> TileSchedule:
         doubt = f", {verdict.best.note}" if verdict.best.note else ""
         reason = f"{schedule.reason}; {self.measurer.label}: {verdict.best.us:.1f} us{doubt}"
+        if verdict.xla_wins:
+            reason += "; XLA's code is faster alone, but not in the program"
         rivals = [r for r in (verdict.xla, *verdict.losers) if r is not None]
         return replace(schedule, reason=reason, rejected=tuple(map(str, rivals[:SHOWN])))
 
-    def _tune_program(self, scheduled: Scheduled, all_xla: Partition) -> Tuned | None:
-        """The graph as one program, with its kernels, against XLA's compilation of it."""
-        name = scheduled.partition.graph.name
-        if not scheduled.schedules:
+    def _tune_program(self, choices: Mapping[str, Scheduled], all_xla: Partition) -> Tuned | None:
+        partition = choices[FASTEST].partition
+        name = partition.graph.name
+        if not any(scheduled.schedules for scheduled in choices.values()):
             return None
-        if len(scheduled.partition.segments) != 1:
-            log.info("graph %s is not compared with XLA: it is more than one program", name)
+        if len(partition.segments) != 1:
+            log.info("graph %s is not compared as a whole: it is more than one program", name)
             return None
-        ours = print_without_lines(scheduled, self.target)
-        rival = print_without_lines(Scheduled(all_xla, {}), self.target)
-        key = self.store.key(
-            ("program", self.target.name, self.measurer.label, ours.source, rival.source)
-        )
-        if kept := self.store.load(key):
+        heat = prepare_programs(choices, all_xla if self.may_use_xla else None, self.target)
+        if heat.is_decided:
+            return None
+        key = heat.key(self.store, self.target, self.measurer)
+        kept = self.store.load(key)
+        if kept and heat.has(kept.plan):
             return Tuned((name,), kept, True)
-        (outcome,) = select(
-            [Race((ours,), seeds=(0,), rival=rival)],
-            self.measurer.measure,
-            is_deterministic=self.measurer.is_deterministic,
-        )
-        verdict = _judge_programs(outcome.results[0], outcome.rival or Measurement())
+        verdict = heat.measure(self.measurer)
         self._save({key: verdict})
         return Tuned((name,), verdict, False)
-
-
-def _judge_programs(ours: Measurement, rival: Measurement) -> Verdict | None:
-    """None where one could not be timed, unless the compiler refuses the one with kernels."""
-    is_refused = bool(ours.refused) and rival.device_us is not None
-    if not is_refused and (ours.device_us is None or rival.device_us is None):
-        return None
-    xla_wins = is_refused or is_faster(rival, ours)
-    return Verdict({}, rate("kernels", ours), rate(XLA, rival), xla_wins)
 
 
 def _with_reason(partition: Partition, reason: str) -> Partition:

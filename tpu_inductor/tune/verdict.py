@@ -1,11 +1,11 @@
 """What a race between schedules, or between a program and XLA's own code, came to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from tpu_inductor.schedule.types import Axis, TileSchedule
-from tpu_inductor.tune.select import Measurement, Outcome
+from tpu_inductor.tune.select import Measurement, Outcome, is_faster
 
 Plan: TypeAlias = Mapping[str, Any]
 """The decisions of a schedule as plain values: enough to find it again among candidates."""
@@ -31,7 +31,7 @@ class Rated:
 class Verdict:
     """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
 
-    `plan` is the fastest kernel's, empty for a whole program. `xla_wins` says that XLA's code is
+    `plan` is the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code is
     faster by more than a tie, or that only XLA's code compiles.
     """
 
@@ -87,17 +87,24 @@ def rate(what: str, measurement: Measurement) -> Rated:
     return Rated(what, measurement.device_us, measurement.doubt)
 
 
-def judge(schedules: tuple[TileSchedule, ...], outcome: Outcome, xla_wins: bool) -> Verdict | None:
-    """The verdict on a region. None where no candidate could be timed or refused."""
-    rated = {i: rate(name_of(schedules[i]), m) for i, m in outcome.results.items()}
-    xla = None if outcome.rival is None else rate(XLA, outcome.rival)
+def judge(contenders: Sequence[tuple[Plan, str]], outcome: Outcome) -> Verdict | None:
+    """The verdict on a race of plans under their names; XLA's code is the rival.
+
+    None where nothing can be compared: no contender has a time, and not all of them are refused.
+    """
+    rated = {i: rate(contenders[i][1], m) for i, m in outcome.results.items()}
+    rival = outcome.rival or Measurement()
     best = outcome.winner
     if best is None:
-        if not xla_wins:
+        is_refused = all(m.refused for m in outcome.results.values())
+        if not is_refused or rival.device_us is None:
             return None
-        best = min(rated)
+        best, xla_wins = min(rated), True
+    else:
+        xla_wins = is_faster(rival, outcome.results[best])
     losers = sorted(
         (r for i, r in rated.items() if i != best),
         key=lambda r: float("inf") if r.us is None else r.us,
     )
-    return Verdict(plan_of(schedules[best]), rated[best], xla, xla_wins, tuple(losers))
+    xla = None if outcome.rival is None else rate(XLA, outcome.rival)
+    return Verdict(contenders[best][0], rated[best], xla, xla_wins, tuple(losers))
