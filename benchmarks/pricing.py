@@ -53,7 +53,7 @@ class Job:
         function = load_program(r.name, r.source, r.entry)
         with jax.enable_x64(True):
             jaxpr = jax.make_jaxpr(function)(*map(struct_of, r.arguments))
-        return _digest(str(jaxpr), r.target, *versions("jax", "libtpu").values(), _rules_text())
+        return digest(str(jaxpr), r.target, *versions("jax", "libtpu").values(), rules_text())
 
 
 class Pricer:
@@ -104,7 +104,7 @@ def _read_figures(file: Path) -> dict[str, Figure]:
 
 
 @functools.cache
-def _rules_text() -> str:
+def rules_text() -> str:
     """The code of the rules, without comments and docstrings."""
     folder = Path(aot.__file__).parent
     return "".join(_code(ast.parse((folder / f"{name}.py").read_text())) for name in RULES)
@@ -123,5 +123,6 @@ def _is_text(node: ast.AST) -> bool:
     return is_constant and isinstance(node.value.value, str)  # pyright: ignore
 
 
-def _digest(*texts: str) -> str:
+def digest(*texts: str) -> str:
+    """A key that is equal for equal texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

@@ -3,9 +3,9 @@
 Workloads are traced with fake tensors: nothing is allocated and nothing runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pricing import Job
@@ -32,6 +32,16 @@ def program(*arrays):
     with jax.enable_x64(False):
         return {name}(*arrays)
 '''
+
+
+class Traceable(Protocol):
+    """A torch function and what it takes: all of a workload that is needed to compile it."""
+
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+    @property
+    def specs(self) -> Sequence[Spec]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class Spelling:
         return tuple(f"{', '.join(r.words)}: {r.reason}" for r in found)
 
 
-def spell(workload: Workload, chip: str, prefer: str, mode: str | None = None) -> Spelling:
+def spell(workload: Traceable, chip: str, prefer: str, mode: str | None = None) -> Spelling:
     """What the compiler makes of a workload for `chip`, as `prefer` of its options says."""
     options = {"target": chip, "prefer": prefer}
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
