@@ -28,7 +28,7 @@ from tpu_inductor.regions.verify import verify_partition
 from tpu_inductor.runtime.adapters.cpu import strict_compiler_options
 from tpu_inductor.runtime.interop import adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
-from tpu_inductor.schedule.assign import Scheduled, assign_schedules
+from tpu_inductor.schedule.assign import Scheduled, assign_schedules, choose_by_estimate
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
@@ -83,7 +83,9 @@ def compile_graph(graph: Graph, chip: TpuTarget = V5E, prefer: str = "pallas") -
     verify(graph)
     partition = partition_regions(graph, chip, prefer=prefer)
     verify_partition(partition)
-    return print_compiled(assign_schedules(partition, chip), chip)
+    return print_compiled(
+        assign_schedules(partition, chip, choose_by_estimate(chip, "pallas")), chip
+    )
 
 
 def print_compiled(scheduled: Scheduled, chip: TpuTarget) -> Compiled:

@@ -1,6 +1,7 @@
 """Partitions: which equations become kernels together, in which order, and why the rest do not."""
 
 import kernel_graphs as K
+import pytest
 from gates import V5E
 from kernel_graphs import BOOL, F32, I64, build, dot, row_sum, tensor
 
@@ -85,13 +86,6 @@ def test_the_xla_tier_joins_neighbours_and_keeps_reasons():
 
 
 def test_what_xla_does_as_well_is_left_to_it():
-    def matmul(b: Builder):
-        return dot(b, tensor(b, "x", (64, 64)), tensor(b, "w", (64, 64)))
-
-    (region,) = partition(build(matmul), prefer="auto").regions
-    assert (region.tier, region.reason) == (Tier.XLA, "a matmul without epilogue")
-    assert tiers(build(matmul)) == ["pallas"]
-
     def fill(b: Builder):
         return b.op("exp", b.full((64, 64), F32, 1))
 
@@ -113,6 +107,42 @@ def test_a_step_between_xla_operations_stays_with_them():
     (region,) = partition(build(rotate), prefer="auto").regions
     assert "XLA fuses it with its neighbours" in region.reason
     assert tiers(build(rotate)) == ["xla", "pallas", "xla"]
+
+
+def lone_matmul(b: Builder):
+    return dot(b, tensor(b, "x", (64, 64)), tensor(b, "w", (64, 64)))
+
+
+def test_a_lone_matmul_may_be_a_kernel_on_a_tpu_alone():
+    graph = build(lone_matmul)
+    assert tiers(graph, prefer="auto") == ["pallas"]
+    (region,) = partition_regions(graph, target("cpu"), prefer="auto").regions
+    assert (region.tier, region.reason) == (Tier.XLA, "a matmul without epilogue")
+
+
+@pytest.mark.parametrize("feeds", [True, False])
+def test_a_lone_matmul_stays_with_what_xla_runs_beside_it(feeds):
+    def beside(b: Builder):
+        x, w = tensor(b, "x", (64, 64)), tensor(b, "w", (64, 64))
+        if feeds:
+            return b.one("cumsum", dot(b, x, w), attrs=A.Axis(1))
+        return dot(b, b.one("cumsum", x, attrs=A.Axis(1)), w)
+
+    (region,) = partition(build(beside), prefer="auto").regions
+    assert "a matmul without epilogue beside what XLA runs" in region.reason
+    assert "pallas" in tiers(build(beside))
+
+
+def test_what_follows_a_product_of_xla_is_fused_into_it_by_xla():
+    def scaled(b: Builder):
+        x, w = tensor(b, "x", (64, 64), K.I32), tensor(b, "w", (64, 64), K.I32)
+        attrs = A.Dot((1,), (0,), (), (), "highest", K.I32)
+        product = b.one("dot", x, w, attrs=attrs)
+        return b.op("exp", b.op("mul", b.convert(product, F32), tensor(b, "scale", (64,))))
+
+    (region,) = partition(build(scaled), prefer="auto").regions
+    assert "XLA fuses it into the dot that feeds it" in region.reason
+    assert "pallas" in tiers(build(scaled))
 
 
 def test_options_limit_kernels():

@@ -163,7 +163,7 @@ def rows() -> Compiled:
 
 
 def test_a_block_that_is_not_made_of_register_tiles_is_refused(rows):
-    axes = with_axis(rows.only, "rows", tile=20)
+    axes = with_axis(rows.only, "rows", tile=20, chunk=0)
     refuses(broken(rows, axes=axes), r"block \(20, 1000\).*is not made of \(8, 128\) tiles")
 
 

@@ -84,15 +84,16 @@ def schedule_regions(
     partition: Partition, chip: TpuTarget, options: Options, observe: Observer
 ) -> Scheduled:
     """Schedules by estimate, or by measurement in a mode that asks for it and has the means."""
+    default = choose_by_estimate(chip, options.prefer)
     if options.mode not in TUNING_MODES or not chip.is_tpu or not can_measure():
-        return assign_schedules(partition, chip)
+        return assign_schedules(partition, chip, default)
     all_xla = partition_regions(partition.graph, chip, prefer="xla")
     verify_partition(all_xla)
     store = TuningStore.open(options.cache_dir)
     with CompilerPool() as pool:
         measurer = DevicelessMeasurer(pool, chip)
         may_use_xla = options.prefer != "pallas"
-        tuner = Tuner(chip, choose_by_estimate(chip), store, measurer, may_use_xla)
+        tuner = Tuner(chip, default, store, measurer, may_use_xla)
         tuned = tuner.tune(partition, all_xla)
     observe("tuning", tuned)
     return tuned.scheduled

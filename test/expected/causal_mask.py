@@ -42,7 +42,7 @@ def ge_select(x, *, interpret=False):
             cost_estimate=pl.CostEstimate(
                 flops=450000,
                 transcendentals=0,
-                bytes_accessed=4128768,
+                bytes_accessed=3686424,
             ),
             interpret=interpret,
         )(x)

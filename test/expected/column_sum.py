@@ -54,7 +54,7 @@ def mul_reduce_sum_abs_sub_etc(x, w, *, interpret=False):
             cost_estimate=pl.CostEstimate(
                 flops=1300650,
                 transcendentals=130,
-                bytes_accessed=5259264,
+                bytes_accessed=5137424,
             ),
             interpret=interpret,
         )(x, jnp.reshape(w, (1, 130)))

@@ -10,16 +10,16 @@ from jax.experimental.pallas import tpu as pltpu
 
 
 def dot_convert_add_mul_etc_kernel(weight_ref, x_ref, bias_ref, residual_ref, convert_ref, acc_ref):
-    k_id = pl.program_id(0)
+    k_id = pl.program_id(1)
     @pl.when(k_id == 0)
     def _initialise():
-        acc_ref[...] = jnp.full((1024, 1024), 0.0, jnp.float32)
+        acc_ref[...] = jnp.full((1024, 512), 0.0, jnp.float32)
 
     x = x_ref[...]
     weight = weight_ref[...]
     acc_ref[...] += lax.dot_general(x, weight, (((1,), (1,)), ((), ())), preferred_element_type=jnp.float32)
 
-    @pl.when(k_id == 63)
+    @pl.when(k_id == 31)
     def _finish():
         dot = acc_ref[...]
         bias = bias_ref[...]
@@ -42,28 +42,28 @@ def dot_convert_add_mul_etc(weight, x, bias, residual, *, interpret=False):
     with jax.enable_x64(False):
         results = pl.pallas_call(
             dot_convert_add_mul_etc_kernel,
-            grid=(64,),
+            grid=(2, 32),
             in_specs=[
-                pl.BlockSpec((1024, 1024), lambda k: (0, k)),
-                pl.BlockSpec((1024, 1024), lambda k: (0, k)),
-                pl.BlockSpec((1, 1024), lambda k: (0, 0)),
-                pl.BlockSpec((1024, 1024), lambda k: (0, 0)),
+                pl.BlockSpec((512, 2048), lambda n, k: (n, k)),
+                pl.BlockSpec((1024, 2048), lambda n, k: (0, k)),
+                pl.BlockSpec((1, 512), lambda n, k: (0, n)),
+                pl.BlockSpec((1024, 512), lambda n, k: (0, n)),
             ],
             out_specs=[
-                pl.BlockSpec((1024, 1024), lambda k: (0, 0)),
+                pl.BlockSpec((1024, 512), lambda n, k: (0, n)),
             ],
             out_shape=[
                 jax.ShapeDtypeStruct((1024, 1024), jnp.bfloat16),
             ],
-            scratch_shapes=[pltpu.VMEM((1024, 1024), jnp.float32)],
+            scratch_shapes=[pltpu.VMEM((1024, 512), jnp.float32)],
             compiler_params=pltpu.CompilerParams(
-                dimension_semantics=('arbitrary',),
-                vmem_limit_bytes=67239936,
+                dimension_semantics=('parallel', 'arbitrary'),
+                vmem_limit_bytes=50397184,
             ),
             cost_estimate=pl.CostEstimate(
                 flops=137447343104,
                 transcendentals=1048576,
-                bytes_accessed=272662528,
+                bytes_accessed=406880256,
             ),
             interpret=interpret,
         )(weight, x, jnp.reshape(bias, (1, 1024)), residual)

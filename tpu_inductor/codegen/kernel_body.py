@@ -56,8 +56,9 @@ def _looped(schedule: TileSchedule, lines: list[str]) -> list[str]:
     axis = schedule.loop
     if axis is None:
         return list(lines)
+    unroll = f", unroll={axis.unroll}" if axis.unroll > 1 else ""
     head = [
-        f"@pl.loop(0, {axis.tile // axis.chunk})",
+        f"@pl.loop(0, {axis.tile // axis.chunk}{unroll})",
         "def _chunk(chunk):",
         f"    {CHUNK_AT} = pl.multiple_of(chunk * {axis.chunk}, {axis.chunk})",
     ]

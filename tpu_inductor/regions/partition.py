@@ -5,15 +5,17 @@ graph --> segments of regions; everything between two eager calls is one segment
 
 import heapq
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.core import Eqn, Graph, Var
-from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
+from tpu_inductor.graph.prims import EAGER
 from tpu_inductor.regions.factors import Factoring
 from tpu_inductor.regions.groups import Group, Wiring, is_free
 from tpu_inductor.regions.grow import Grower
+from tpu_inductor.regions.neighbours import Neighbours
 from tpu_inductor.regions.region import Partition, Region, Segment, Tier
 from tpu_inductor.target import TpuTarget
 
@@ -46,25 +48,17 @@ def partition_regions(
 def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> list[_Node]:
     grower = Grower(wiring, target)
     growth = grower.grow()
+    left = growth.left | _left_to_xla(wiring, grower, growth.groups, prefer)
+    chosen = [g for _, g in sorted(growth.groups.items()) if left.keys().isdisjoint(g.compute)]
+    for group in chosen[len(chosen) if fuel is None else fuel :]:
+        left.update(dict.fromkeys(group.compute, "out of fuel"))
     nodes: list[_Node] = []
-    kernels = 0
     taken: set[int] = set()
-    left = dict(growth.left)
-    computed = frozenset[int]().union(*(g.compute for g in growth.groups.values()))
-    for leader, group in sorted(growth.groups.items()):
+    for group in chosen[:fuel]:
         factoring = grower.propose(group)
         assert isinstance(factoring, Factoring)
-        reason = _reason_for_xla(grower.eqns(group), prefer)
-        if not reason and prefer == "auto" and _is_between_xla(wiring, group, computed):
-            reason = "XLA fuses it with its neighbours"
-        if not reason and fuel is not None and kernels >= fuel:
-            reason = "out of fuel"
-        if reason:
-            left.update(dict.fromkeys(group.compute, reason))
-            continue
-        kernels += 1
         taken |= group.compute
-        refused = tuple(growth.refused.get(leader, {}))
+        refused = tuple(growth.refused.get(growth.flow.leader[min(group.compute)], {}))
         nodes.append(_Node(Tier.PALLAS, group.members, factoring, refused=refused))
     nodes += [
         _single(i, eqn, left)
@@ -72,6 +66,32 @@ def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> 
         if i not in taken and not is_free(eqn)
     ]
     return nodes + _needed_views(wiring, nodes)
+
+
+def _left_to_xla(
+    wiring: Wiring, grower: Grower, groups: Mapping[int, Group], prefer: str
+) -> dict[int, str]:
+    """The equations of groups that XLA should run, with the reason.
+
+    What XLA runs decides about its neighbours, so the rounds go on until nothing changes.
+    """
+    left: dict[int, str] = {}
+    kernels: list[Group] = []
+    for group in groups.values():
+        reason = _reason_for_xla(grower.eqns(group), prefer)
+        left.update(dict.fromkeys(group.compute, reason) if reason else {})
+        kernels += [] if reason else [group]
+    is_settled = prefer != "auto"
+    while not is_settled:
+        computed = frozenset[int]().union(*(g.compute for g in kernels))
+        reasons = [
+            Neighbours.of(wiring, g, computed, grower.target).reason_for_xla() for g in kernels
+        ]
+        for group, reason in zip(kernels, reasons, strict=True):
+            left.update(dict.fromkeys(group.compute, reason) if reason else {})
+        kernels = [g for g, reason in zip(kernels, reasons, strict=True) if not reason]
+        is_settled = not any(reasons)
+    return left
 
 
 def _reason_for_xla(eqns: tuple[Eqn, ...], prefer: str) -> str:
@@ -84,26 +104,7 @@ def _reason_for_xla(eqns: tuple[Eqn, ...], prefer: str) -> str:
     if prefer == "pallas":
         return ""
     work = [e for e in eqns if not is_free(e) and e.prim != "convert"]
-    if not work:
-        return "a copy"
-    if len(work) == 1 and PRIMS[work[0].prim].kind is Kind.DOT:
-        return "a matmul without epilogue"
-    return ""
-
-
-def _is_between_xla(wiring: Wiring, group: Group, computed: frozenset[int]) -> bool:
-    """Whether a small pointwise region only stands between operations that XLA runs.
-
-    A kernel there would cut in two what XLA compiles as one loop (a negation inside a rotation).
-    """
-    eqns = wiring.graph.eqns
-    work = [eqns[i] for i in group.compute]
-    if len(work) > 2 or any(PRIMS[e.prim].kind is not Kind.POINTWISE for e in work):
-        return False
-    before = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
-    after = [r for v in wiring.outputs(group) for r in wiring.compute_readers(v)]
-    ends = any(v in wiring.results for i in group.compute for v in eqns[i].outputs)
-    return bool(before and after) and not ends and computed.isdisjoint({*before, *after})
+    return "" if work else "a copy"
 
 
 def _single(index: int, eqn: Eqn, left: dict[int, str]) -> _Node:

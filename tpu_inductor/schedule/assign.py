@@ -28,9 +28,11 @@ class Scheduled:
         return "\n".join(schedule_text(s) for s in self.schedules.values())
 
 
-def choose_by_estimate(target: TpuTarget) -> Choice:
-    """The choice that measures nothing: the best candidate by the cost model."""
-    return functools.partial(choose_schedule, target=target, templates=templates_for(target))
+def choose_by_estimate(target: TpuTarget, prefer: str = "auto") -> Choice:
+    """The choice that measures nothing: the best candidate by the cost model, or XLA."""
+    return functools.partial(
+        choose_schedule, target=target, templates=templates_for(target), prefer=prefer
+    )
 
 
 def assign_schedules(

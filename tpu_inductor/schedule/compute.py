@@ -13,6 +13,7 @@ from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
     LOAD_CYCLES,
     PRIMITIVE_CYCLES,
+    PUSH_CYCLES,
     SIMPLE,
     STEP_CYCLES,
     STORE_CYCLES,
@@ -27,12 +28,8 @@ REGISTER_BYTES = 4096
 
 def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Cycles of one grid step; an epilogue after the last of several is spread over them."""
-    loop = schedule.loop
-    turns = loop.tile // loop.chunk if loop else 1
-    vector = turns * _vector(schedule, schedule.steps, target)
-    gathering = math.prod(a.steps for a in schedule.axes if a.role is Role.ARBITRARY)
-    vector += _vector(schedule, schedule.epilogue, target) / gathering
-    vector += _transfers(schedule, target)
+    turns = _turns(schedule)
+    vector = vector_cycles(schedule, target)
     fixed = STEP_CYCLES + (turns - 1) * CHUNK_CYCLES
     dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
     if not dots:
@@ -40,7 +37,22 @@ def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     rates = matmul_rates(target)
     gathered = sum(_registers(a.shape, target) for a in schedule.accumulators)
     product = turns * (_product(schedule, dots[0], target) + rates.fill)
-    return fixed + product + rates.accumulate * gathered + rates.exposed * vector
+    exposed = rates.exposed / (schedule.loop.unroll if schedule.loop else 1)
+    return fixed + product + rates.accumulate * gathered + exposed * vector
+
+
+def vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Cycles of the vector unit in one grid step."""
+    gathering = math.prod(a.steps for a in schedule.axes if a.role is Role.ARBITRARY)
+    every_block = _turns(schedule) * _vector(schedule, schedule.steps, target)
+    last_block = _vector(schedule, schedule.epilogue, target) / gathering
+    return every_block + last_block + _transfers(schedule, target)
+
+
+def _turns(schedule: TileSchedule) -> int:
+    """Turns of the loop over a block."""
+    loop = schedule.loop
+    return loop.tile // loop.chunk if loop else 1
 
 
 def _vector(schedule: TileSchedule, members: Iterable[int], target: TpuTarget) -> float:
@@ -98,9 +110,21 @@ def _product(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
     """Cycles of the systolic arrays for one product of what is worked on at once."""
     m, n, k = (schedule.axis(name).extent for name in "mnk")
     edge = target.mxu_size
-    padded = m * -(-n // edge) * edge * -(-k // edge) * edge
-    per_cycle = target.bf16_tflops * 1e6 / target.clock_mhz
-    return 2 * padded * passes(eqn) / per_cycle
+    weights = -(-n // edge) * edge * -(-k // edge) * edge
+    streaming = 2 * m * weights / _flops_per_cycle(target)
+    # Short blocks wait for the weights to be pushed into the arrays.
+    pushing = weights * 2 / REGISTER_BYTES * PUSH_CYCLES / target.mxus
+    return max(streaming, pushing) * passes(eqn)
+
+
+def ideal_product_cycles(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
+    """Cycles of the systolic arrays for the whole product at their peak."""
+    products = math.prod(a.size for a in schedule.axes)
+    return 2 * products * passes(eqn) / _flops_per_cycle(target)
+
+
+def _flops_per_cycle(target: TpuTarget) -> float:
+    return target.bf16_tflops * 1e6 / target.clock_mhz
 
 
 def passes(eqn: Eqn) -> int:

@@ -18,6 +18,9 @@ STEP_CYCLES = 190
 CHUNK_CYCLES = 150
 """The same for one turn of the loop over a block."""
 
+PUSH_CYCLES = 4
+"""An array takes a register of weights."""
+
 LOAD_CYCLES, STORE_CYCLES = 0.1, 0.4
 
 SIMPLE = 0.2

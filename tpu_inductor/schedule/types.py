@@ -35,7 +35,8 @@ class Axis:
 
     A squeezed axis has blocks of 1 that the kernel body does not see as a dimension. With a `chunk`
     the body loops over the block, that much of it at a time: blocks as large as the memory likes,
-    code as short as the compiler likes.
+    code as short as the compiler likes. `unroll` turns of the loop are written out together, so
+    that the vector work of one overlaps the products of the next.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Axis:
     is_reduced: bool = False
     is_squeezed: bool = False
     chunk: int = 0
+    unroll: int = 1
 
     @property
     def extent(self) -> int:
@@ -64,6 +66,7 @@ class Axis:
     def __str__(self) -> str:
         text = f"{self.name:8}{self.size} = {self.steps} x {self.tile}  {self.role.value}"
         text += f" in chunks of {self.chunk}" if self.chunk else ""
+        text += f", {self.unroll} together" if self.unroll > 1 else ""
         return text + (" reduced" if self.is_reduced else "")
 
 

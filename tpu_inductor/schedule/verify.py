@@ -27,6 +27,8 @@ def _verify_axes(schedule: TileSchedule) -> None:
             raise InvalidIR(f"axis {axis} of {schedule.region.name} is not whole")
         if axis.chunk and (axis.tile % axis.chunk or axis.is_reduced or schedule.accumulators):
             raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot go by chunks")
+        if axis.unroll > 1 and (not axis.chunk or axis.tile // axis.chunk % axis.unroll):
+            raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot be unrolled")
         if axis.role is Role.ARBITRARY and not axis.is_reduced:
             raise InvalidIR(f"axis {axis} of {schedule.region.name} accumulates nothing")
     roles = [schedule.axis(n).role for n in schedule.grid]

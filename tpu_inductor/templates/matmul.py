@@ -45,7 +45,9 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
             continue
         axes = (
             *outer,
-            replace(with_tile(m, tm, can_squeeze=False), chunk=chunk),
+            replace(
+                with_tile(m, tm, can_squeeze=False), chunk=chunk, unroll=_unroll(tm, chunk, target)
+            ),
             with_tile(n, tn, can_squeeze=False),
             _contracted(k, tk),
         )
@@ -58,6 +60,11 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
 def _chunk(tile: int, products: int, is_complete: bool, multiple: int) -> int:
     """How many rows of the block are multiplied at once, where no accumulator holds them."""
     return chunk_of(tile, max(MAX_PRODUCTS // products, 1), multiple) if is_complete else 0
+
+
+def _unroll(tile: int, chunk: int, target: TpuTarget) -> int:
+    """Two turns together from v6e on, whose arrays are too fast to hide the epilogue otherwise."""
+    return 2 if chunk and target.generation >= 6 and tile // chunk % 2 == 0 else 1
 
 
 def _orders(m: Axis, n: Axis) -> tuple[tuple[str, ...], ...]:

@@ -1,0 +1,70 @@
+"""When a region that could be a kernel is better left to XLA for the sake of what is around it.
+
+A kernel is a wall for XLA's fusion: what XLA runs on both sides of it is then read and written once
+more. So a kernel must be worth more than what it cuts apart.
+"""
+
+from dataclasses import dataclass
+
+from tpu_inductor.graph.core import Eqn, Var
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.regions.groups import Group, Wiring
+from tpu_inductor.target import TpuTarget
+
+FUSES_WITH_READERS = frozenset(["dot", "conv", "gather", "slice", "concat", "pad", "rev"])
+"""Operations with whose results XLA computes on without writing them to memory."""
+
+FEW = 2
+"""Pointwise equations that no kernel is made for between two operations of XLA."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """A group with the equations around it that XLA runs: `before` and `after` it."""
+
+    work: tuple[Eqn, ...]
+    before: tuple[Eqn, ...]
+    after: tuple[Eqn, ...]
+    is_enclosed: bool
+    target: TpuTarget
+
+    @staticmethod
+    def of(
+        wiring: Wiring, group: Group, computed: frozenset[int], target: TpuTarget
+    ) -> "Neighbours":
+        """`computed` are the equations that some kernel could compute."""
+        eqns = wiring.graph.eqns
+        sources = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
+        readers = {r for v in wiring.outputs(group) for r in wiring.compute_readers(v)}
+        results = [v for i in group.compute for v in eqns[i].outputs if v in wiring.results]
+        return Neighbours(
+            tuple(eqns[i] for i in sorted(group.compute)),
+            tuple(eqns[i] for i in sorted(sources - computed)),
+            tuple(eqns[i] for i in sorted(readers - computed)),
+            bool(sources and readers) and not results and computed.isdisjoint(sources | readers),
+            target,
+        )
+
+    def reason_for_xla(self) -> str:
+        """Why XLA should run the group, if it should."""
+        kinds = [PRIMS[e.prim].kind for e in self.work]
+        if self.is_enclosed and len(kinds) <= FEW and set(kinds) == {Kind.POINTWISE}:
+            return "XLA fuses it with its neighbours"
+        if [k for k in kinds if k is not Kind.POINTWISE] == [Kind.DOT] and self._is_lone_product():
+            if not self.target.is_tpu:
+                return "a matmul without epilogue"
+            if self.before or self.after:
+                return "a matmul without epilogue beside what XLA runs"
+        feeding = [e for e in self.before if e.prim in FUSES_WITH_READERS and self._is_large(e)]
+        is_one_pass = kinds.count(Kind.REDUCE) <= 1 and Kind.DOT not in kinds
+        if self.target.is_tpu and feeding and is_one_pass:
+            return f"XLA fuses it into the {feeding[0].prim} that feeds it"
+        return ""
+
+    def _is_lone_product(self) -> bool:
+        return all(e.prim in ("dot", "convert") for e in self.work)
+
+    def _is_large(self, eqn: Eqn) -> bool:
+        """Whether the result of `eqn` is as large as anything that the group makes."""
+        made: list[Var] = [v for e in self.work for v in e.outputs]
+        return eqn.out.type.size >= max(v.type.size for v in made)

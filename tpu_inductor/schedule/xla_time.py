@@ -1,0 +1,52 @@
+"""What XLA's own code for a region would take: a roofline, for comparing a kernel with it.
+
+XLA fuses what is pointwise and one reduction into one pass over the operands. Where a row's
+statistic is needed along the row again, it reads the row again, once for every statistic that
+depends on another: twice for a softmax or a layer norm.
+"""
+
+import math
+
+from tpu_inductor.graph.core import Var
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.schedule.compute import ideal_product_cycles, vector_cycles
+from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
+from tpu_inductor.schedule.types import TileSchedule
+from tpu_inductor.target import TpuTarget
+
+LAUNCH_US = 3 * DMA_LATENCY_US
+"""The first and the last copy, and what lies between two operations of a program."""
+
+PRODUCT = 1.03
+"""XLA's matmuls compute for this much longer than the peak of the arrays would take."""
+
+UNHIDDEN = 0.33
+"""The part of a matmul's copies that XLA does not hide behind its products."""
+
+
+def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Estimated microseconds of XLA's code for the region of `schedule`; a lower bound, rather."""
+    region = schedule.region
+    rate = target.hbm_gbps * target.cores * 1e3
+    read = sum(v.type.nbytes for v in region.inputs)
+    written = sum(v.type.nbytes for v in region.outputs)
+    memory_us = (read * _passes(schedule) + written) / rate
+    steps = math.prod(schedule.axis(n).steps for n in schedule.grid)
+    vector = steps * vector_cycles(schedule, target)
+    dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
+    clock = target.clock_mhz * target.cores
+    if not dots:
+        return max(memory_us, vector / clock) + LAUNCH_US
+    product = PRODUCT * ideal_product_cycles(schedule, dots[0], target)
+    product_us = (product + matmul_rates(target).exposed * vector) / clock
+    hidden = (1 - UNHIDDEN) * min(memory_us, product_us)
+    return memory_us + product_us - hidden + LAUNCH_US
+
+
+def _passes(schedule: TileSchedule) -> int:
+    """How often XLA reads the operands."""
+    depth: dict[Var, int] = {}
+    for eqn in schedule.eqns:
+        behind = max((depth.get(v, 0) for v in eqn.operands), default=0)
+        depth[eqn.outputs[0]] = behind + (PRIMS[eqn.prim].kind is Kind.REDUCE)
+    return max(1, max((depth.get(v, 0) for v in schedule.region.outputs), default=1))
