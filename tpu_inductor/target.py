@@ -61,7 +61,7 @@ def _tpu(
     cores: int = 1,
 ) -> TpuTarget:
     # The compiler refuses a limit equal to the whole VMEM once it needs scratch of its own.
-    limit = vmem_mib * _MIB * 3 // 4
+    limit = vmem_mib * _MIB * 4 // 5
     size, count = mxu
     return TpuTarget(
         name,
