@@ -12,12 +12,12 @@ from tpu_inductor.regions.factors import Dims, Factoring
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
     LOAD_CYCLES,
-    PRIMITIVE_CYCLES,
     PUSH_CYCLES,
     SIMPLE,
     STEP_CYCLES,
     STORE_CYCLES,
     matmul_rates,
+    primitive_cycles,
 )
 from tpu_inductor.schedule.types import Operand, Role, TileSchedule
 from tpu_inductor.schedule.vmem import dims_block, padded_bytes
@@ -72,7 +72,7 @@ def _equation(schedule: TileSchedule, index: int, target: TpuTarget) -> float:
         if not isinstance(value, Lit)
     ]
     size = max([*sizes, _extent(schedule, factoring, factoring.values[eqn.out], target)])
-    cycles = PRIMITIVE_CYCLES.get(eqn.prim, SIMPLE)
+    cycles = primitive_cycles(eqn.prim, target)
     if eqn.prim == "div" and _is_shared(schedule, index):
         cycles = SIMPLE
     return cycles * size

@@ -1,8 +1,8 @@
 """How fast a generation's units are, as far as a schedule's estimate needs it.
 
 Cycles are of one TensorCore, per vector register of 1024 32-bit lanes: marginal costs of primitives
-in kernels that repeat them, by deviceless estimates for v5e. `benchmarks/calibrate.py` says how far
-the estimates that follow from them are off.
+in kernels that repeat them, by deviceless estimates for v5e and v6e. `benchmarks/calibrate.py` says
+how far the estimates that follow from them are off.
 """
 
 from dataclasses import dataclass
@@ -61,6 +61,25 @@ PRIMITIVE_CYCLES = {
     "argmin": 2.6,
 }
 """What is not here is simple."""
+
+PRIMITIVE_CYCLES_6 = {
+    "sqrt": 1.8,
+    "rsqrt": 1.0,
+    "sin": 24.7,
+    "cos": 24.5,
+    "tan": 27.0,
+    "erf": 1.1,
+    "logistic": 2.0,
+    "pow": 3.9,
+    "div": 1.0,
+}
+"""From generation 6, where the unit of transcendental functions has erf, and exact reciprocals."""
+
+
+def primitive_cycles(prim: str, target: TpuTarget) -> float:
+    """Cycles of a pointwise primitive or a reduction for one register of its largest value."""
+    cycles = PRIMITIVE_CYCLES.get(prim, SIMPLE)
+    return PRIMITIVE_CYCLES_6.get(prim, cycles) if target.generation >= 6 else cycles
 
 
 @dataclass(frozen=True, slots=True)
