@@ -102,6 +102,17 @@ def test_every_chip_gets_a_kernel_within_its_memory(graph, chip):
     assert made.vmem_bytes <= made.vmem_limit_bytes <= chip.vmem_bytes
 
 
+@pytest.mark.parametrize(("chip", "copies"), [("v4", 1), ("v5e", 2)])
+def test_exact_products_need_room_for_the_parts_of_their_operands(chip, copies):
+    exact, plain = (
+        schedule(build(K.linear_gelu, 128, 256, 128, precision=precision), target(chip))
+        for precision in ("highest", "default")
+    )
+    m, n, k = (exact.axis(name).extent for name in "mnk")
+    assert [(a.tile, a.extent) for a in plain.axes] == [(a.tile, a.extent) for a in exact.axes]
+    assert exact.vmem_bytes - plain.vmem_bytes == copies * 4 * k * (m + n)
+
+
 def test_the_estimate_is_at_least_that_of_memory_traffic():
     made = schedule(build(K.softmax, (4096, 4096)))
     assert made.cost.hbm_bytes == 2 * 4096 * 4096 * 4

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from typing import cast
 
-from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Dims, Factoring
+from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
     LOAD_CYCLES,
@@ -125,10 +124,3 @@ def ideal_product_cycles(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) ->
 
 def _flops_per_cycle(target: TpuTarget) -> float:
     return target.bf16_tflops * 1e6 / target.clock_mhz
-
-
-def passes(eqn: Eqn) -> int:
-    """bf16 passes of the MXU for one product."""
-    if eqn.inputs[0].type.dtype is not DType.F32:
-        return 1
-    return 1 if cast(A.Dot, eqn.attrs).precision == "default" else 6

@@ -11,6 +11,7 @@ from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Dims, Factoring
 from tpu_inductor.regions.rules import flat
+from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.types import Axis, TileSchedule
 from tpu_inductor.target import TpuTarget
 
@@ -33,7 +34,7 @@ def vmem_bytes(schedule: TileSchedule, target: TpuTarget) -> int:
         for o in (*schedule.inputs, *schedule.outputs)
     )
     scratch = sum(padded_bytes(a.shape, a.dtype, target) for a in schedule.accumulators)
-    return pipelined + scratch + _temporaries(schedule, target)
+    return pipelined + scratch + _temporaries(schedule, target) + _parts(schedule, target)
 
 
 def _temporaries(schedule: TileSchedule, target: TpuTarget) -> int:
@@ -55,6 +56,23 @@ def _temporaries(schedule: TileSchedule, target: TpuTarget) -> int:
         peak = max(peak, sum(alive.values()))
         alive = {v: n for v, n in alive.items() if last.get(v, i) > i}
     return peak
+
+
+def _parts(schedule: TileSchedule, target: TpuTarget) -> int:
+    """What Mosaic splits the operands of an exact float32 product into, before it multiplies.
+
+    Measured: the high and low parts in bf16 on v4, and as much as two copies in float32 later.
+    """
+    dots = [i for i, e in enumerate(schedule.eqns) if PRIMS[e.prim].kind is Kind.DOT]
+    factoring = schedule.region.factoring
+    assert factoring is not None
+    copies = 1 if target.generation == 4 else 2
+    return sum(
+        copies * padded_bytes(dims_block(dims, factoring, schedule.axes), DType.F32, target)
+        for index in dots
+        if passes(schedule.eqns[index]) > 1
+        for dims in (factoring.of(schedule.eqns, index, slot) for slot in (0, 1))
+    )
 
 
 def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
