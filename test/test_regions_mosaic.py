@@ -1,11 +1,11 @@
-"""What regions/mosaic.py admits to kernels compiles for a TPU: every primitive in every type."""
+"""What regions/mosaic.py admits to kernels compiles for TPUs: every primitive in every type."""
 
 import itertools
 from collections.abc import Iterator
 
 import jax
 import pytest
-from gates import V5E, compile_graph
+from gates import compile_graph
 from kernel_graphs import BF16, BOOL, F32, I32, tensor
 
 from tpu_inductor.aot.compile import compile_program
@@ -16,6 +16,7 @@ from tpu_inductor.graph.origin import COMPILER
 from tpu_inductor.graph.prims import BINARY, COMPARE, PRIMS, REDUCE, UNARY, Kind
 from tpu_inductor.graph.types import DType, TensorType
 from tpu_inductor.regions.mosaic import COMPUTE, NO_LOWERING, reject_for_mosaic
+from tpu_inductor.target import TARGETS, TpuTarget
 
 SHAPE = (16, 256)
 ADMITTED = (F32, BF16, I32, BOOL)
@@ -79,22 +80,34 @@ def graph_of(eqns: list[Eqn]) -> Graph:
     return b.finish("admitted", results)
 
 
-def error_of(eqns: list[Eqn]) -> str:
+def error_of(eqns: list[Eqn], chip: TpuTarget) -> str:
     """What the compiler says against the equations as kernels, or nothing."""
-    compiled = compile_graph(graph_of(eqns))
+    compiled = compile_graph(graph_of(eqns), chip)
     assert compiled.schedules, "no kernel was made"
     try:
-        return compile_program(compiled.program, V5E).error
+        return compile_program(compiled.program, chip).error
     except (NotImplementedError, ValueError, jax.errors.JaxRuntimeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-def assert_compiles(eqns: list[Eqn]) -> None:
+def assert_compiles(eqns: list[Eqn], chip: TpuTarget) -> None:
     """All together, since each alone takes minutes; a failure names the culprits."""
-    if error := error_of(eqns):
-        guilty = {str(e): text for e in eqns if (text := error_of([e]))}
+    if error := error_of(eqns, chip):
+        guilty = {str(e): text for e in eqns if (text := error_of([e], chip))}
         lines = [f"{eqn}\n    {text[:300]}" for eqn, text in guilty.items()]
-        raise AssertionError("Mosaic does not lower\n" + "\n".join(lines or [error]))
+        text = "\n".join(lines or [error])
+        raise AssertionError(f"Mosaic does not lower for {chip.name}\n{text}")
+
+
+# v4 has the oldest vector unit and lowers least.
+every_chip = pytest.mark.parametrize(
+    "chip",
+    [
+        pytest.param(t, id=t.name, marks=[] if t.name in ("v4", "v5e") else pytest.mark.slow)
+        for t in TARGETS.values()
+        if t.is_tpu
+    ],
+)
 
 
 def admitted(eqns: Iterator[Eqn]) -> list[Eqn]:
@@ -102,19 +115,21 @@ def admitted(eqns: Iterator[Eqn]) -> list[Eqn]:
 
 
 @pytest.mark.aot
+@every_chip
 @pytest.mark.parametrize("dtype", ADMITTED, ids=lambda d: d.short)
-def test_every_admitted_pointwise_primitive_compiles(dtype):
+def test_every_admitted_pointwise_primitive_compiles(dtype, chip):
     eqns = admitted(pointwise(dtype))
     assert len(eqns) > 10
-    assert_compiles(eqns)
+    assert_compiles(eqns, chip)
 
 
 @pytest.mark.aot
+@every_chip
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)], ids=["sublanes", "lanes", "both"])
-def test_every_admitted_reduction_compiles(dims):
+def test_every_admitted_reduction_compiles(dims, chip):
     for dtype in ADMITTED:
         if eqns := admitted(reductions(dtype, dims)):
-            assert_compiles(eqns)
+            assert_compiles(eqns, chip)
 
 
 def test_the_types_under_test_are_those_admitted():

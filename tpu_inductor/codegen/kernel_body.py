@@ -190,7 +190,8 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         full = body.spread(held, [a for a in axes if not a.is_squeezed], Space.MAIN)
         text = full.text
         if operand.var.type.dtype is DType.BOOL:
-            text = f"{text}.astype(jnp.int32).astype({stored_text(DType.BOOL)})"
+            # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
+            text = f"jnp.where({text}, 1, 0).astype({stored_text(DType.BOOL)})"
         body.lines.append(f"{body.ref_text(operand, ref)} = {text}")
 
 
