@@ -1,4 +1,4 @@
-"""Estimates of single kernels by the deviceless clock, kept on disk by what they depend on.
+"""Estimates of canonical kernels by the deviceless clock, kept on disk by what they depend on.
 
 The text of the program, the chip, libtpu and the rules of pricing make the key. A change of the
 compiler's own cost model changes none of them, so nothing is compiled again after it.
@@ -13,16 +13,20 @@ from pricing import digest, rules_text, versions
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest
 from tpu_inductor.aot.pool import CompilerPool
+from tpu_inductor.tune.canonical import NAME
 
 
 @dataclass(frozen=True, slots=True)
 class KernelPrice:
     """What the clock says of a program of one kernel, or why it says nothing.
 
-    `compute_us` is the time of issuing bundles; `hbm_bytes` were moved by copies that it saw.
+    `program_us` is all of it, with what XLA puts around the kernel, and `time_us` the kernel alone.
+    `compute_us` is the kernel's time of issuing bundles; `hbm_bytes` were moved by copies that the
+    clock saw.
     """
 
     error: str = ""
+    program_us: float = 0.0
     time_us: float = 0.0
     compute_us: float = 0.0
     hbm_bytes: int = 0
@@ -37,10 +41,13 @@ class KernelPrice:
         if price is None:
             text = (reply.result.error or reply.unpriced).strip()
             return KernelPrice(text.split("\n")[0] or "no reason given", seconds=reply.seconds)
+        # HLO names the call of a launcher after it: `region.1`.
+        calls = [op for op in price.ops if op.name.split(".")[0] == NAME]
         return KernelPrice(
             "",
             round(price.time_us, 3),
-            round(price.compute_us, 3),
+            round(sum(op.cycles + op.stall_cycles for op in calls) / price.clock_mhz, 3),
+            round(sum(op.cycles for op in calls) / price.clock_mhz, 3),
             price.hbm_bytes,
             price.vmem_bytes,
             price.trusted,

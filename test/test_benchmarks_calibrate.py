@@ -13,12 +13,12 @@ from spellings import spell
 from workloads import WORKLOADS
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult
-from tpu_inductor.aot.price import Price
+from tpu_inductor.aot.price import OpPrice, Price
 from tpu_inductor.target import TARGETS
 
 
 def price(us, error="", is_trusted=True):
-    return KernelPrice(error, us, is_trusted=is_trusted)
+    return KernelPrice(error, us + 1, us, is_trusted=is_trusted)
 
 
 def sample(estimate, us, kernel="softmax", rank=0, floor=1.0, chip="v5e", **kwargs):
@@ -141,6 +141,10 @@ def test_a_case_has_a_kernel(name):
 
 
 # -- what is kept -------------------------------------------------------------------------
+def op(name, cycles, stall):
+    return OpPrice(name, 1, cycles, 0, stall, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
 class FakePool:
     """Prices every program at as many microseconds as its text is long, but refuses some."""
 
@@ -152,7 +156,8 @@ class FakePool:
             self.asked.append(request.source)
             error = "too large\nfor VMEM" if "refuse" in request.source else ""
             us = float(len(request.source))
-            given = None if error else Price("v5e", us, us, 1, us, 0, 1, 0, (), False, 1, ())
+            ops = (op("region.1", us - 1, 1), op("copy", 5, 0))
+            given = None if error else Price("v5e", us + 5, us, 1, us, 0, 1, 0, (), False, 1, ops)
             yield CompileReply(DevicelessResult("k", "v5e", error), given, 1.0)
 
 
@@ -164,6 +169,7 @@ def test_prices_outlive_the_process_and_are_not_asked_again(tmp_path):
     file, first, second = tmp_path / "prices.json", FakePool(), FakePool()
     found = KernelPrices(first, file).price([request("abc"), request("abcd"), request("abc")])
     assert [p.time_us for p in found] == [3, 4, 3]
+    assert [p.program_us for p in found] == [8, 9, 8]
     assert first.asked == ["abc", "abcd"]
     again = KernelPrices(second, file).price([request("abcd"), request("new")])
     assert [p.time_us for p in again] == [4, 3]
