@@ -135,10 +135,10 @@ def test_a_lone_matmul_stays_with_what_xla_runs_beside_it(feeds):
 
 def test_what_follows_a_product_of_xla_is_fused_into_it_by_xla():
     def scaled(b: Builder):
-        x, w = tensor(b, "x", (64, 64), K.I32), tensor(b, "w", (64, 64), K.I32)
+        x, w = tensor(b, "x", (1024, 1024), K.I32), tensor(b, "w", (1024, 1024), K.I32)
         attrs = A.Dot((1,), (0,), (), (), "highest", K.I32)
         product = b.one("dot", x, w, attrs=attrs)
-        return b.op("exp", b.op("mul", b.convert(product, F32), tensor(b, "scale", (64,))))
+        return b.op("exp", b.op("mul", b.convert(product, F32), tensor(b, "scale", (1024,))))
 
     (region,) = partition(build(scaled), prefer="auto").regions
     assert "XLA fuses it into the dot that feeds it" in region.reason
@@ -222,3 +222,13 @@ def test_results_of_a_graph_may_be_inputs_views_and_constants():
 
     made = partition(build(odd))
     assert {r.tier for r in made.regions} == {Tier.PALLAS, Tier.XLA}
+
+
+def test_what_is_small_stays_with_xla_beside_it():
+    def after_sum(b: Builder, rows: int):
+        sums = b.one("cumsum", tensor(b, "x", (rows, 1024)), attrs=A.Axis(0))
+        return b.op("mul", b.op("exp", b.op("neg", sums)), b.lit(2, F32))
+
+    (region,) = partition(build(after_sum, 64), prefer="auto").regions
+    assert "too small for a launch" in region.reason
+    assert "pallas" in tiers(build(after_sum, 4096), prefer="auto")

@@ -26,7 +26,7 @@ from tpu_inductor.schedule.axes import plan_axes
 from tpu_inductor.schedule.candidates import build_schedule
 from tpu_inductor.schedule.operands import bind_operands
 from tpu_inductor.schedule.types import TileSchedule
-from tpu_inductor.templates import matmul, rows, templates_for
+from tpu_inductor.templates import accumulate, matmul, rows, templates_for
 
 SMALL = {
     "softmax": build(K.softmax, (33, 130)),
@@ -121,6 +121,15 @@ def test_loops_over_a_block_pass_the_gates(name, monkeypatch):
     compiled = check_gates(CHUNKED[name], tolerance=LOOSE)
     assert compiled.only.loop is not None
     assert "@pl.loop" in compiled.program.source
+
+
+@pytest.mark.aot
+@pytest.mark.parametrize("name", ["column sum", "total"])
+def test_loops_that_gather_pass_the_gates(name, monkeypatch):
+    monkeypatch.setattr(accumulate, "CHUNK_ELEMENTS", 2048)
+    graph, chip = TILED[name][0], small_target()
+    compiled = check_gates(graph, chip, tolerance=LOOSE, chips=[chip])
+    assert compiled.only.loop == compiled.only.axis("rows")
 
 
 @pytest.mark.parametrize("name", MATMULS)

@@ -18,14 +18,22 @@ FEW = 2
 """Pointwise equations that no kernel is made for between two operations of XLA."""
 
 
+SMALL_BYTES = 1 << 20
+"""What is read and written in little more time than a launch takes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A group with the equations around it that XLA runs: `before` and `after` it."""
+    """A group with the equations around it that XLA runs: `before` and `after` it.
+
+    `nbytes` is what the group reads and writes.
+    """
 
     work: tuple[Eqn, ...]
     before: tuple[Eqn, ...]
     after: tuple[Eqn, ...]
     is_enclosed: bool
+    nbytes: int
     target: TpuTarget
 
     @staticmethod
@@ -36,12 +44,15 @@ class Neighbours:
         eqns = wiring.graph.eqns
         sources = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
         readers = {r for v in wiring.outputs(group) for r in wiring.compute_readers(v)}
+        ends = {*wiring.outputs(group), *(v for i in group.members for v in eqns[i].operands)}
+        inside = {v for i in group.members for v in eqns[i].outputs} - {*wiring.outputs(group)}
         results = [v for i in group.compute for v in eqns[i].outputs if v in wiring.results]
         return Neighbours(
             tuple(eqns[i] for i in sorted(group.compute)),
             tuple(eqns[i] for i in sorted(sources - computed)),
             tuple(eqns[i] for i in sorted(readers - computed)),
             bool(sources and readers) and not results and computed.isdisjoint(sources | readers),
+            sum(v.type.nbytes for v in ends - inside),
             target,
         )
 
@@ -55,6 +66,8 @@ class Neighbours:
                 return "a matmul without epilogue"
             if self.before or self.after:
                 return "a matmul without epilogue beside what XLA runs"
+        if self.target.is_tpu and self.nbytes < SMALL_BYTES and (self.before or self.after):
+            return "too small for a launch of its own beside what XLA runs"
         feeding = [e for e in self.before if e.prim in FUSES_WITH_READERS and self._is_large(e)]
         is_one_pass = kinds.count(Kind.REDUCE) <= 1 and Kind.DOT not in kinds
         if self.target.is_tpu and feeding and is_one_pass:

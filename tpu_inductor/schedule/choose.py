@@ -17,9 +17,6 @@ from tpu_inductor.templates.api import Template
 SHOWN = 4
 """Rejected candidates that a schedule keeps for its readers, best first."""
 
-SLACK = 1.02
-"""How much slower than XLA a kernel may seem: estimates are no finer than that."""
-
 
 def choose_schedule(
     region: Region, target: TpuTarget, templates: Sequence[Template], prefer: str = "auto"
@@ -34,7 +31,7 @@ def choose_schedule(
     best, *others = candidates.fitting
     if target.is_tpu and prefer != "pallas":
         by_xla = xla_us(best, target)
-        if best.cost.time_us > SLACK * by_xla:
+        if best.cost.time_us > by_xla:
             return Reject(
                 f"XLA's code seems faster: {by_xla:.1f} us against {best.cost.time_us:.1f} us of "
                 f"{best.template}, {best.reason} (estimates)"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tpu_inductor.schedule.rates import DMA_LATENCY_US
 
-WATCHED = 96
+WATCHED = 64
 """Steps that are followed one by one; the rest go at the pace of the last of them."""
 
 

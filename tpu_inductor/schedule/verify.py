@@ -25,7 +25,8 @@ def _verify_axes(schedule: TileSchedule) -> None:
             raise InvalidIR(f"axis {axis} of {schedule.region.name}: role against grid")
         if axis.role is Role.WHOLE and axis.tile != axis.size:
             raise InvalidIR(f"axis {axis} of {schedule.region.name} is not whole")
-        if axis.chunk and (axis.tile % axis.chunk or axis.is_reduced or schedule.accumulators):
+        gathers = bool(schedule.accumulators) or axis.is_reduced
+        if axis.chunk and (axis.tile % axis.chunk or gathers != (axis.role is Role.ARBITRARY)):
             raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot go by chunks")
         if axis.unroll > 1 and (not axis.chunk or axis.tile // axis.chunk % axis.unroll):
             raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot be unrolled")

@@ -14,10 +14,22 @@ from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
 from tpu_inductor.templates.rows import with_tile
-from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
+from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
-WANTED = ((512, 2048), (512, 1024), (256, 1024), (256, 512), (128, 2048), (64, 4096), (8, 16384))
+WANTED = (
+    (1024, 2048),
+    (512, 2048),
+    (512, 1024),
+    (256, 1024),
+    (256, 512),
+    (128, 2048),
+    (64, 4096),
+    (8, 16384),
+)
 """(rows, columns) of a block."""
+
+CHUNK_ELEMENTS = 1 << 17
+"""Elements that are added up at once: more make longer code, which is no faster."""
 
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
@@ -37,7 +49,7 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
             multiple, extent = ((target.lanes, cols), (sublanes, rows), (1, 1))[min(place, 2)]
             (tile,) = even_tiles(axis, multiple, (extent,))
             axes.append(_tiled(axis, tile, place))
-        ordered = tuple(reversed(axes))
+        ordered = _chunked(tuple(reversed(axes)), sublanes)
         grid = [a.name for a in ordered if a.role is Role.PARALLEL]
         grid += [a.name for a in ordered if a.role is Role.ARBITRARY]
         yield Tiling(ordered, tuple(grid), f"blocks of {rows} x {cols}, partial results in scratch")
@@ -48,6 +60,15 @@ def _tiled(axis: Axis, tile: int, place: int) -> Axis:
         return with_tile(axis, tile, can_squeeze=place >= 2)
     role = Role.WHOLE if tile == axis.size else Role.ARBITRARY
     return replace(axis, tile=tile, role=role)
+
+
+def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
+    """`axes` with a loop over the rows of a block, if partial results gather along them anyway."""
+    *_, rows, cols = axes
+    if rows.role is not Role.ARBITRARY:
+        return axes
+    chunk = chunk_of(rows.tile, max(CHUNK_ELEMENTS // cols.tile, sublanes), sublanes)
+    return tuple(replace(a, chunk=chunk) if a is rows else a for a in axes)
 
 
 ACCUMULATE = Template("accumulate", _accepts, _candidates)

@@ -20,6 +20,9 @@ WANTED_M = (2048, 1024, 512, 256, 128)
 WANTED_N = (2048, 1024, 512, 256, 128)
 WANTED_K = (8192, 4096, 2048, 1024, 512)
 
+FREE, CONTRACTED = 4, 3
+"""How many of them to try, largest first: small blocks pay for their copies' latency."""
+
 MAX_PRODUCTS = 1 << 30
 """Multiply-adds at once. The compiler writes all of them out: more make code that does not fit."""
 
@@ -34,9 +37,9 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
     multiple = max(target.lanes, sublane_multiple(region, target))
     outer = tuple(replace(a, tile=1, role=Role.PARALLEL, is_squeezed=True) for a in squeezed)
     options = (
-        even_tiles(m, multiple, WANTED_M),
-        even_tiles(n, multiple, WANTED_N),
-        even_tiles(k, multiple, WANTED_K),
+        even_tiles(m, multiple, WANTED_M)[:FREE],
+        even_tiles(n, multiple, WANTED_N)[:FREE],
+        even_tiles(k, multiple, WANTED_K)[:CONTRACTED],
     )
     smallest = tuple(o[-1] for o in options)
     for tm, tn, tk in itertools.product(*options):
