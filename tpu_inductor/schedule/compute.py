@@ -117,8 +117,10 @@ def _product(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
 
 
 def ideal_product_cycles(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
-    """Cycles of the systolic arrays for the whole product at their peak."""
-    products = math.prod(a.size for a in schedule.axes)
+    """Cycles of the systolic arrays for the whole product at their peak, which full arrays have."""
+    edge = target.mxu_size
+    sizes = [-(-a.size // edge) * edge if a.name in "nk" else a.size for a in schedule.axes]
+    products = math.prod(sizes)
     return 2 * products * passes(eqn) / _flops_per_cycle(target)
 
 

@@ -20,6 +20,9 @@ LAUNCH_US = 3 * DMA_LATENCY_US
 PRODUCT = 1.03
 """XLA's matmuls compute for this much longer than the peak of the arrays would take."""
 
+RAGGED = 1.25
+"""And for this much longer where an extent is no multiple of the arrays' edge."""
+
 UNHIDDEN = 0.33
 """The part of a matmul's copies that XLA does not hide behind its products."""
 
@@ -38,6 +41,8 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     if not dots:
         return max(memory_us, vector / clock) + LAUNCH_US
     product = PRODUCT * ideal_product_cycles(schedule, dots[0], target)
+    if any(schedule.axis(name).size % target.mxu_size for name in "nk"):
+        product *= RAGGED
     product_us = (product + matmul_rates(target).exposed * vector) / clock
     hidden = (1 - UNHIDDEN) * min(memory_us, product_us)
     return memory_us + product_us - hidden + LAUNCH_US
