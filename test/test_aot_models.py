@@ -68,7 +68,7 @@ def lower(name: str, chip: str):
     found = []
 
     def keep(gm, args):
-        options = Options(target=chip)
+        options = Options(target=chip, prefer="pallas")
         found.append(lower_graph(gm, name, {}, options, lambda stage, value: None))
         raise _LoweredOnly
 

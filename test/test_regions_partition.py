@@ -232,3 +232,15 @@ def test_what_is_small_stays_with_xla_beside_it():
     (region,) = partition(build(after_sum, 64), prefer="auto").regions
     assert "too small for a launch" in region.reason
     assert "pallas" in tiers(build(after_sum, 4096), prefer="auto")
+
+
+@pytest.mark.parametrize("is_read_in_order", [True, False])
+def test_a_product_that_is_transposed_afterwards_is_left_to_xla(is_read_in_order):
+    def heads(b: Builder):
+        x, w = tensor(b, "x", (512, 1024)), tensor(b, "w", (1024, 1024))
+        product = dot(b, x, w)
+        turned = b.transpose(b.reshape(product, (512, 8, 128)), (1, 0, 2))
+        return [turned, product] if is_read_in_order else turned
+
+    found = tiers(build(heads), prefer="auto")
+    assert ("pallas" in found) == is_read_in_order

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.regions.groups import Group, Wiring
+from tpu_inductor.regions.groups import Group, Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
 FUSES_WITH_READERS = frozenset(["dot", "conv", "gather", "slice", "concat", "pad", "rev"])
@@ -26,7 +26,8 @@ SMALL_BYTES = 1 << 20
 class Neighbours:
     """A group with the equations around it that XLA runs: `before` and `after` it.
 
-    `nbytes` is what the group reads and writes.
+    `nbytes` is what the group reads and writes; `is_turned` says that its results are read in
+    another order of their dimensions alone.
     """
 
     work: tuple[Eqn, ...]
@@ -34,6 +35,7 @@ class Neighbours:
     after: tuple[Eqn, ...]
     is_enclosed: bool
     nbytes: int
+    is_turned: bool
     target: TpuTarget
 
     @staticmethod
@@ -53,6 +55,7 @@ class Neighbours:
             tuple(eqns[i] for i in sorted(readers - computed)),
             bool(sources and readers) and not results and computed.isdisjoint(sources | readers),
             sum(v.type.nbytes for v in ends - inside),
+            all(_is_turned(wiring, v) for v in wiring.outputs(group)),
             target,
         )
 
@@ -66,6 +69,8 @@ class Neighbours:
                 return "a matmul without epilogue"
             if self.before or self.after:
                 return "a matmul without epilogue beside what XLA runs"
+        if self.target.is_tpu and Kind.DOT in kinds and self.is_turned:
+            return "XLA writes the product in the order in which it is read"
         if self.target.is_tpu and self.nbytes < SMALL_BYTES and (self.before or self.after):
             return "too small for a launch of its own beside what XLA runs"
         feeding = [e for e in self.before if e.prim in FUSES_WITH_READERS and self._is_large(e)]
@@ -81,3 +86,11 @@ class Neighbours:
         """Whether the result of `eqn` is as large as anything that the group makes."""
         made: list[Var] = [v for e in self.work for v in e.outputs]
         return eqn.out.type.size >= max(v.type.size for v in made)
+
+
+def _is_turned(wiring: Wiring, var: Var) -> bool:
+    """Whether `var` is transposed before anything reads it."""
+    if var in wiring.results:
+        return False
+    readers = [wiring.graph.eqns[i] for i in wiring.readers.get(var, ())]
+    return all(e.prim == "transpose" or (is_free(e) and _is_turned(wiring, e.out)) for e in readers)

@@ -28,24 +28,33 @@ REGISTER_BYTES = 4096
 def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Cycles of one grid step; an epilogue after the last of several is spread over them."""
     turns = _turns(schedule)
-    vector = vector_cycles(schedule, target)
+    beside = _every_block(schedule, target) + _transfers(schedule, target)
+    after = _last_block(schedule, target)
     fixed = STEP_CYCLES + (turns - 1) * CHUNK_CYCLES
     dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
     if not dots:
-        return fixed + vector
+        return fixed + beside + after
     rates = matmul_rates(target)
     gathered = sum(_registers(a.shape, target) for a in schedule.accumulators)
     product = turns * (_product(schedule, dots[0], target) + rates.fill)
     exposed = rates.exposed / (schedule.loop.unroll if schedule.loop else 1)
-    return fixed + product + rates.accumulate * gathered + exposed * vector
+    return fixed + product + rates.accumulate * gathered + exposed * beside + after
 
 
 def vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Cycles of the vector unit in one grid step."""
+    both = _every_block(schedule, target) + _last_block(schedule, target)
+    return both + _transfers(schedule, target)
+
+
+def _every_block(schedule: TileSchedule, target: TpuTarget) -> float:
+    return _turns(schedule) * _vector(schedule, schedule.steps, target)
+
+
+def _last_block(schedule: TileSchedule, target: TpuTarget) -> float:
+    """The epilogue's share of a step: it follows the last block, and no product hides it."""
     gathering = math.prod(a.steps for a in schedule.axes if a.role is Role.ARBITRARY)
-    every_block = _turns(schedule) * _vector(schedule, schedule.steps, target)
-    last_block = _vector(schedule, schedule.epilogue, target) / gathering
-    return every_block + last_block + _transfers(schedule, target)
+    return _vector(schedule, schedule.epilogue, target) / gathering
 
 
 def _turns(schedule: TileSchedule) -> int:
