@@ -19,14 +19,6 @@ def dtype_text(dtype: DType) -> str:
     return f"jnp.{dtype.value}"
 
 
-def stored_text(dtype: DType) -> str:
-    """The type in which a kernel's operands and results lie in memory.
-
-    Pallas would widen a truth value to four bytes there.
-    """
-    return "jnp.int8" if dtype is DType.BOOL else dtype_text(dtype)
-
-
 def number(lit: Lit) -> str:
     """The value of `lit` as Python text: `-0.0`, `jnp.nan`, `True`, `7`."""
     if lit.dtype is DType.BOOL:

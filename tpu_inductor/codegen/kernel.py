@@ -6,9 +6,10 @@ layers with equal kernels trace and compile it once.
 
 from dataclasses import dataclass
 
-from tpu_inductor.codegen.expr_literal import dtype_text, stored_text
+from tpu_inductor.codegen.expr_literal import dtype_text
 from tpu_inductor.codegen.kernel_body import print_body
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Operand, Role, TileSchedule
 
 NAME = "KERNEL"
@@ -57,7 +58,7 @@ def _settings(schedule: TileSchedule) -> list[str]:
         lines += _specs("out_specs", schedule, schedule.outputs)
     lines += ["out_shape=["]
     for o in schedule.outputs:
-        dtype = stored_text(o.var.type.dtype)
+        dtype = dtype_text(stored_dtype(o.var.type))
         lines += [f"    jax.ShapeDtypeStruct({schedule.array(o)}, {dtype}),"]
     lines += ["],"]
     if schedule.accumulators:
@@ -101,7 +102,7 @@ def _to_array(schedule: TileSchedule, operand: Operand, name: str) -> str:
     """The expression that turns the graph's array into the kernel's."""
     text, shape = name, operand.var.type.dims
     if operand.var.type.dtype is DType.BOOL:
-        text = f"{text}.astype({stored_text(DType.BOOL)})"
+        text = f"{text}.astype({dtype_text(stored_dtype(operand.var.type))})"
     if operand.perm != tuple(range(len(operand.perm))):
         text = _reshaped(text, shape, operand.stored)
         text = f"jnp.transpose({text}, {operand.perm})"

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from tpu_inductor.codegen.body import CHUNK_AT, Body, factors_of
-from tpu_inductor.codegen.expr_literal import dtype_text, stored_text
+from tpu_inductor.codegen.expr_literal import dtype_text
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Accumulator, Operand, Role, Space, TileSchedule
 
 
@@ -191,7 +192,7 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         text = full.text
         if operand.var.type.dtype is DType.BOOL:
             # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
-            text = f"jnp.where({text}, 1, 0).astype({stored_text(DType.BOOL)})"
+            text = f"jnp.where({text}, 1, 0).astype({dtype_text(stored_dtype(operand.var.type))})"
         body.lines.append(f"{body.ref_text(operand, ref)} = {text}")
 
 

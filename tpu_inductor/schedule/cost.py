@@ -12,6 +12,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.schedule.compute import step_cycles
 from tpu_inductor.schedule.overlap import Stream, pipelined_us
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Cost, Operand, Role, TileSchedule
 from tpu_inductor.schedule.vmem import padded_bytes
 from tpu_inductor.target import TpuTarget
@@ -85,7 +86,8 @@ def _block_bytes(schedule: TileSchedule, operand: Operand, target: TpuTarget) ->
     """Padded bytes of a block; a block beyond the end of an axis is copied in part."""
     axes = [schedule.axis(p.axis) for p in operand.places if p.is_present]
     share = math.prod(a.size / (a.steps * a.tile) for a in axes)
-    return round(share * padded_bytes(schedule.block(operand), operand.var.type.dtype, target))
+    dtype = stored_dtype(operand.var.type)
+    return round(share * padded_bytes(schedule.block(operand), dtype, target))
 
 
 def _work(schedule: TileSchedule) -> tuple[int, int]:

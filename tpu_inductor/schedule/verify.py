@@ -2,6 +2,7 @@
 
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.schedule.assign import Scheduled
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Operand, Role, TileSchedule
 from tpu_inductor.target import TpuTarget
 
@@ -42,7 +43,7 @@ def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -
     if not target.is_tpu:
         return
     block, array = schedule.block(operand), schedule.array(operand)
-    sublanes = target.sublanes(operand.var.type.dtype)
+    sublanes = target.sublanes(stored_dtype(operand.var.type))
     for extent, full, multiple in zip(
         block[-2:], array[-2:], (sublanes, target.lanes), strict=True
     ):

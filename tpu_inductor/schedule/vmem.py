@@ -12,6 +12,7 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Dims, Factoring
 from tpu_inductor.regions.rules import flat
 from tpu_inductor.schedule.precision import passes
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Axis, TileSchedule
 from tpu_inductor.target import TpuTarget
 
@@ -30,7 +31,7 @@ def padded_bytes(block: Sequence[int | None], dtype: DType, target: TpuTarget) -
 def vmem_bytes(schedule: TileSchedule, target: TpuTarget) -> int:
     """VMEM of one kernel, as far as its schedule tells."""
     pipelined = sum(
-        2 * padded_bytes(schedule.block(o), o.var.type.dtype, target)
+        2 * padded_bytes(schedule.block(o), stored_dtype(o.var.type), target)
         for o in (*schedule.inputs, *schedule.outputs)
     )
     scratch = sum(padded_bytes(a.shape, a.dtype, target) for a in schedule.accumulators)

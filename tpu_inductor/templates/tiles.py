@@ -6,6 +6,7 @@ The last two dimensions of a block are multiples of (sublanes, lanes) or the who
 from collections.abc import Iterable
 
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Axis
 from tpu_inductor.target import TpuTarget
 
@@ -13,7 +14,7 @@ from tpu_inductor.target import TpuTarget
 def sublane_multiple(region: Region, target: TpuTarget) -> int:
     """Rows that a block is a multiple of, for the narrowest type among operands and results."""
     ends = (*region.inputs, *region.outputs)
-    return max((target.sublanes(v.type.dtype) for v in ends), default=8)
+    return max((target.sublanes(stored_dtype(v.type)) for v in ends), default=8)
 
 
 def tile_options(axis: Axis, multiple: int, wanted: Iterable[int]) -> tuple[int, ...]:
