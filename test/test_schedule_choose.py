@@ -1,5 +1,6 @@
 """Tiles, grids, memory and estimates: what is chosen, what is refused, and what is told of it."""
 
+import math
 from dataclasses import replace
 
 import kernel_graphs as K
@@ -113,6 +114,14 @@ def test_exact_products_need_room_for_the_parts_of_their_operands(chip, copies):
     assert exact.vmem_bytes - plain.vmem_bytes == copies * 4 * k * (m + n)
 
 
+@pytest.mark.parametrize("chip", ["v6e", "tpu7x"])
+@pytest.mark.parametrize(("precision", "most"), [("highest", 1 << 28), ("default", 1 << 30)])
+def test_the_products_that_are_written_out_have_a_limit(chip, precision, most):
+    graph = build(K.linear_gelu, 4096, 4096, 4096, precision=precision)
+    made = schedule(graph, target(chip))
+    assert most // 4 <= math.prod(made.axis(name).extent for name in "mnk") <= most
+
+
 def test_the_estimate_is_at_least_that_of_memory_traffic():
     made = schedule(build(K.softmax, (4096, 4096)))
     assert made.cost.hbm_bytes == 2 * 4096 * 4096 * 4
@@ -184,7 +193,7 @@ def test_a_role_against_the_grid_is_refused(rows):
 
 
 def test_accumulating_nothing_is_refused(rows):
-    axes = with_axis(rows.only, "rows", role=Role.ARBITRARY)
+    axes = with_axis(rows.only, "rows", role=Role.ARBITRARY, chunk=0)
     refuses(broken(rows, axes=axes), "accumulates nothing")
 
 

@@ -85,7 +85,7 @@ CHUNKED = {
     "argmax": build(K.arg_extremes, (96, 300)),
     "two results": build(K.two_results, (64, 300)),
     "outer": build(K.middle, (60, 33, 130)),
-    "matmul": build(K.linear_gelu, 256, 500, 260),
+    "matmul": build(K.linear_gelu, 512, 512, 256, BF16, "default"),
 }
 """Blocks that are several chunks, when a chunk is small."""
 
@@ -117,7 +117,8 @@ def test_kernels_with_a_grid_pass_the_gates(name):
 @pytest.mark.parametrize("name", CHUNKED)
 def test_loops_over_a_block_pass_the_gates(name, monkeypatch):
     monkeypatch.setattr(rows, "CHUNK_ELEMENTS", 2048)
-    monkeypatch.setattr(matmul, "MAX_PRODUCTS", 1 << 23)
+    monkeypatch.setattr(matmul, "MAX_PRODUCTS", 1 << 24)
+    monkeypatch.setattr(matmul, "WANTED_M", (512,))
     compiled = check_gates(CHUNKED[name], tolerance=LOOSE)
     assert compiled.only.loop is not None
     assert "@pl.loop" in compiled.program.source

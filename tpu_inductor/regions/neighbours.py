@@ -7,7 +7,7 @@ more. So a kernel must be worth more than what it cuts apart.
 from dataclasses import dataclass
 
 from tpu_inductor.graph.core import Eqn, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 from tpu_inductor.regions.groups import Group, Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
@@ -48,11 +48,12 @@ class Neighbours:
         readers = {r for v in wiring.outputs(group) for r in wiring.compute_readers(v)}
         ends = {*wiring.outputs(group), *(v for i in group.members for v in eqns[i].operands)}
         inside = {v for i in group.members for v in eqns[i].outputs} - {*wiring.outputs(group)}
+        in_xla = {i for i, e in enumerate(eqns) if e.prim != EAGER} - computed
         results = [v for i in group.compute for v in eqns[i].outputs if v in wiring.results]
         return Neighbours(
             tuple(eqns[i] for i in sorted(group.compute)),
-            tuple(eqns[i] for i in sorted(sources - computed)),
-            tuple(eqns[i] for i in sorted(readers - computed)),
+            tuple(eqns[i] for i in sorted(sources & in_xla)),
+            tuple(eqns[i] for i in sorted(readers & in_xla)),
             bool(sources and readers) and not results and computed.isdisjoint(sources | readers),
             sum(v.type.nbytes for v in ends - inside),
             all(_is_turned(wiring, v) for v in wiring.outputs(group)),
