@@ -10,6 +10,7 @@ from dataclasses import replace
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
@@ -25,6 +26,9 @@ FREE, CONTRACTED = 4, 3
 
 MAX_PRODUCTS = 1 << 30
 """Multiply-adds at once. The compiler writes all of them out: more make code that does not fit."""
+
+EXACT = 4
+"""How many times fewer of float32 products in six passes: with all of them libtpu takes minutes."""
 
 
 def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
@@ -42,9 +46,10 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
         even_tiles(k, multiple, WANTED_K)[:CONTRACTED],
     )
     smallest = tuple(o[-1] for o in options)
+    most = _most_products(region, plan)
     for tm, tn, tk in itertools.product(*options):
-        chunk = _chunk(tm, tn * tk, tk == k.size, multiple)
-        if (chunk or tm) * tn * tk > MAX_PRODUCTS and (tm, tn, tk) != smallest:
+        chunk = _chunk(tm, most // (tn * tk), multiple) if tk == k.size else 0
+        if (chunk or tm) * tn * tk > most and (tm, tn, tk) != smallest:
             continue
         axes = (
             *outer,
@@ -60,9 +65,14 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
             yield Tiling(axes, tuple(grid), f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
 
 
-def _chunk(tile: int, products: int, is_complete: bool, multiple: int) -> int:
-    """How many rows of the block are multiplied at once, where no accumulator holds them."""
-    return chunk_of(tile, max(MAX_PRODUCTS // products, 1), multiple) if is_complete else 0
+def _most_products(region: Region, plan: AxisPlan) -> int:
+    assert plan.dot is not None
+    return MAX_PRODUCTS // EXACT if passes(region.eqns[plan.dot]) > 1 else MAX_PRODUCTS
+
+
+def _chunk(tile: int, rows: int, multiple: int) -> int:
+    """How many of a block's rows are multiplied at once, where no accumulator holds them."""
+    return chunk_of(tile, max(rows, 1), multiple)
 
 
 def _unroll(tile: int, chunk: int, target: TpuTarget) -> int:
