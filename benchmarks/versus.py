@@ -140,7 +140,10 @@ def judge(ratio: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The rows of one chip. `geomean` is over memory-bound ones; None where there is none."""
+    """The rows of one chip. `geomean` is over memory-bound ones; None where there is none.
+
+    `least_share` is of memory-bound rows that have a kernel: what XLA runs alone is XLA's.
+    """
 
     chip: str
     geomean: float | None
@@ -158,7 +161,8 @@ class Summary:
         mine = [row for row in rows if row.chip == chip]
         counted = [(row.ratio, row) for row in mine if row.counts and row.ratio is not None]
         memory = [(r, row) for r, row in counted if row.bound is not None and row.bound.is_memory]
-        shares = [(row.share, row.workload) for _, row in memory if row.share is not None]
+        with_kernels = [row for _, row in memory if row.kernel_count]
+        shares = [(row.share, row.workload) for row in with_kernels if row.share is not None]
         slowest = min(counted, key=lambda pair: pair[0], default=None)
         least = min(shares, default=None)
         names = ("faster", "tie", "slower", "none")
