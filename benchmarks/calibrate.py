@@ -108,7 +108,8 @@ def main() -> None:
                 small += [f"{k.name} {chip}" for k in found if k not in large]
                 new = price_kernels(large, given.per_kernel, prices)
                 samples += new
-                console.print(*map(_line, new), sep="\n", highlight=False)
+                for sample in new:
+                    console.print(_line(sample), highlight=False)
             write(given, chips, samples, small)
     for chip in chips:
         console.print(summary_line(chip, samples), highlight=False)

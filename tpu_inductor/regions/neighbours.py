@@ -70,8 +70,8 @@ class Neighbours:
                 return "a matmul without epilogue"
             if self.before or self.after:
                 return "a matmul without epilogue beside what XLA runs"
-        if self.target.is_tpu and Kind.DOT in kinds and self.is_turned:
-            return "XLA writes the product in the order in which it is read"
+            if self.is_turned:
+                return "XLA writes the product in the order in which it is read"
         if self.target.is_tpu and self.nbytes < SMALL_BYTES and (self.before or self.after):
             return "too small for a launch of its own beside what XLA runs"
         feeding = [e for e in self.before if e.prim in FUSES_WITH_READERS and self._is_large(e)]
