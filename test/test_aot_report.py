@@ -24,6 +24,9 @@ pytestmark = pytest.mark.aot
 
 ROOT = Path(__file__).parent.parent
 
+KERNELS = {"prefer": "pallas"}
+"""So small a model would be left to XLA."""
+
 
 class Block(torch.nn.Module):
     """Two kernels, of which one runs twice, and an eager call between them."""
@@ -63,7 +66,9 @@ def pool():
 
 def compile_block(pool, **settings):
     with torch.no_grad():
-        return aot.aot_compile(Block(), torch.zeros(64, 256), pool=pool, **settings)
+        return aot.aot_compile(
+            Block(), torch.zeros(64, 256), pool=pool, options=KERNELS, **settings
+        )
 
 
 def text_of(renderable):
@@ -116,7 +121,7 @@ def test_fake_and_meta_models_compile():
     for model, x in (fake, torch.zeros(64, 256)), (meta, torch.zeros(64, 256, device="meta")):
         scripted = Scripted()
         with torch.no_grad():
-            report = aot.aot_compile(model, x, target="v6e", pool=scripted)
+            report = aot.aot_compile(model, x, target="v6e", pool=scripted, options=KERNELS)
         assert len(report.kernels) == 2
         assert {r.target for r in scripted.requests} == {"v6e"}
 
@@ -177,7 +182,8 @@ def test_an_error_that_names_a_kernel_lists_the_operators_of_that_kernel_alone()
     def two(x):
         return torch.tanh(x).flip(0).exp()
 
-    explanation = tpu_inductor.explain(two, torch.zeros(64, 256), options={"target": "v5e"})
+    options = {"target": "v5e"} | KERNELS
+    explanation = tpu_inductor.explain(two, torch.zeros(64, 256), options=options)
     (program,) = explanation.programs
     name = f"jit(program)/jit({program.calls[-1].function})/pallas_call"
     error = f'Ran out of memory for %k, metadata={{op_name="{name}"}}'
