@@ -29,6 +29,7 @@ from calibration import LEAST_US, Sample, Summary, worst
 from calibration_cases import CASES, LEFT_OUT
 from calibration_kernels import Kernel, find_kernels, price_kernels
 from calibration_table import page
+from chips import parse_checked
 from kernel_prices import KernelPrices
 from pricing import versions
 from rich.console import Console
@@ -36,8 +37,7 @@ from spellings import Traceable, spell
 from workloads import WORKLOADS
 
 from tpu_inductor.aot.pool import TIMEOUT_S, CompilerPool
-from tpu_inductor.aot.require import require_libtpu, tpu_target
-from tpu_inductor.errors import Unsupported
+from tpu_inductor.aot.require import tpu_target
 
 CHIPS = "v5e,v6e,v5p"
 ALL: dict[str, Traceable] = {**WORKLOADS, **CASES}
@@ -139,16 +139,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--table", type=Path, help="write the page to this file")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once: 2")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each")
-    given = parser.parse_args()
-    if unknown := sorted(set(given.workloads) - set(ALL)):
-        parser.error(f"unknown workloads {', '.join(unknown)}; there are {', '.join(ALL)}")
-    try:
-        require_libtpu()
-        for chip in given.chips.split(","):
-            tpu_target(chip)
-    except Unsupported as error:
-        parser.error(str(error))
-    return given
+    return parse_checked(parser, ALL)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from bounds import Bound, peaks
+from chips import parse_checked
 from figures import Figure
 from kernels import kernel_figures
 from pricing import Pricer, versions
@@ -41,8 +42,7 @@ from versus_table import make_table, summary_lines
 from workloads import WORKLOADS, Workload
 
 from tpu_inductor.aot.pool import TIMEOUT_S, CompilerPool
-from tpu_inductor.aot.require import require_libtpu, tpu_target
-from tpu_inductor.errors import Unsupported
+from tpu_inductor.aot.require import tpu_target
 from tpu_inductor.options import MODES
 
 CHIPS = "v5e,v5p,v6e"
@@ -139,16 +139,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--xla-cache", type=Path, help="keep figures of XLA's code in this file")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once: 2")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each")
-    given = parser.parse_args()
-    if unknown := sorted(set(given.workloads) - set(WORKLOADS)):
-        parser.error(f"unknown workloads {', '.join(unknown)}; there are {', '.join(WORKLOADS)}")
-    try:
-        require_libtpu()
-        for chip in given.chips.split(","):
-            tpu_target(chip)
-    except Unsupported as error:
-        parser.error(str(error))
-    return given
+    return parse_checked(parser, WORKLOADS)
 
 
 if __name__ == "__main__":

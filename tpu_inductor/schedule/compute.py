@@ -1,7 +1,7 @@
 """Cycles that a TensorCore computes for in one grid step of a schedule."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tpu_inductor.graph.core import Eqn, Lit
 from tpu_inductor.graph.prims import PRIMS, Kind
@@ -18,7 +18,7 @@ from tpu_inductor.schedule.rates import (
     matmul_rates,
     primitive_cycles,
 )
-from tpu_inductor.schedule.types import Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import Role, TileSchedule
 from tpu_inductor.schedule.vmem import dims_block, padded_bytes
 from tpu_inductor.target import TpuTarget
 
@@ -98,20 +98,16 @@ def _extent(schedule: TileSchedule, factoring: Factoring, dims: Dims, target: Tp
     return _registers(dims_block(dims, factoring, schedule.axes), target)
 
 
-def _registers(shape: tuple[int, ...], target: TpuTarget) -> float:
+def _registers(shape: Sequence[int | None], target: TpuTarget) -> float:
     """Vector registers of a value: arithmetic is in 32 bits whatever lies in memory."""
     return padded_bytes(shape, DType.F32, target) / REGISTER_BYTES
 
 
 def _transfers(schedule: TileSchedule, target: TpuTarget) -> float:
     """Loads and stores of all blocks."""
-    loaded = sum(_block_registers(schedule, o, target) for o in schedule.inputs)
-    stored = sum(_block_registers(schedule, o, target) for o in schedule.outputs)
+    loaded = sum(_registers(schedule.block(o), target) for o in schedule.inputs)
+    stored = sum(_registers(schedule.block(o), target) for o in schedule.outputs)
     return LOAD_CYCLES * loaded + STORE_CYCLES * stored
-
-
-def _block_registers(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> float:
-    return padded_bytes(schedule.block(operand), DType.F32, target) / REGISTER_BYTES
 
 
 def _product(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:

@@ -48,7 +48,8 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
     smallest = tuple(o[-1] for o in options)
     most = _most_products(region, plan)
     for tm, tn, tk in itertools.product(*options):
-        chunk = _chunk(tm, most // (tn * tk), multiple) if tk == k.size else 0
+        # Where no accumulator holds the rows of a block, they can be multiplied in turns.
+        chunk = chunk_of(tm, max(most // (tn * tk), 1), multiple) if tk == k.size else 0
         if (chunk or tm) * tn * tk > most and (tm, tn, tk) != smallest:
             continue
         axes = (
@@ -68,11 +69,6 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
 def _most_products(region: Region, plan: AxisPlan) -> int:
     assert plan.dot is not None
     return MAX_PRODUCTS // EXACT if passes(region.eqns[plan.dot]) > 1 else MAX_PRODUCTS
-
-
-def _chunk(tile: int, rows: int, multiple: int) -> int:
-    """How many of a block's rows are multiplied at once, where no accumulator holds them."""
-    return chunk_of(tile, max(rows, 1), multiple)
 
 
 def _unroll(tile: int, chunk: int, target: TpuTarget) -> int:

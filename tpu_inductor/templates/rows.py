@@ -28,15 +28,16 @@ def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None
 
 
 def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+    sublanes = sublane_multiple(region, target)
     seen: set[tuple[int, ...]] = set()
     for nbytes in BLOCK_BYTES:
-        axes = _fill(plan.axes, nbytes // 4, sublane_multiple(region, target), target)
+        axes = _fill(plan.axes, nbytes // 4, sublanes, target)
         tiles = tuple(a.tile for a in axes)
         if tiles not in seen:
             seen.add(tiles)
             grid = tuple(a.name for a in axes if a.role is Role.PARALLEL)
             reason = f"blocks of about {nbytes >> 10} KiB of float32"
-            yield Tiling(_chunked(axes, sublane_multiple(region, target)), grid, reason)
+            yield Tiling(_chunked(axes, sublanes), grid, reason)
 
 
 def _fill(
