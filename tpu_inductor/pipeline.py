@@ -22,6 +22,7 @@ from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.simplify import simplify
+from tpu_inductor.graph.slices import slice_before_transposing
 from tpu_inductor.graph.verify import verify
 from tpu_inductor.options import Interpret, Options
 from tpu_inductor.regions.partition import partition_regions
@@ -63,7 +64,7 @@ def lower_graph(
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
-    graph = narrow_integers(simplify(imported.graph))
+    graph = narrow_integers(slice_before_transposing(simplify(imported.graph)))
     verify(graph)
     observe("simplified", graph)
     partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)

@@ -92,16 +92,34 @@ _ORDERS: dict[DType, DType] = {DType.BOOL: DType.I8}
 
 
 def _sort(eqn: Eqn, ops: Sequence[str]) -> str:
-    """Descending, the mirror image is sorted and mirrored back: ties keep their order."""
-    (x,), attrs, dims = typed_operands(eqn, ops), eqn.attrs, eqn.outputs[0].type.dims
+    (x,), attrs, (values, _) = typed_operands(eqn, ops), eqn.attrs, eqn.outputs
     assert isinstance(attrs, A.Sort)
-    dim = attrs.dim
-    places = f"lax.broadcasted_iota(jnp.int64, {dims}, {dim})"
+    places = f"lax.broadcasted_iota(jnp.int32, {values.type.dims}, {attrs.dim})"
+    along = f"dimension={attrs.dim}, num_keys=1"
     if not attrs.descending:
-        return f"tuple(lax.sort(({x}, {places}), dimension={dim}, num_keys=1))"
-    mirrored = f"(lax.rev({x}, ({dim},)), lax.rev({places}, ({dim},)))"
-    ascending = f"lax.sort({mirrored}, dimension={dim}, num_keys=1)"
-    return f"tuple(lax.rev(r, ({dim},)) for r in {ascending})"
+        found = f"lax.sort(({x}, {places}), {along})"
+    elif values.type.dtype is DType.F64:
+        found = _sort_mirrored(f"({x}, {places})", attrs.dim, along)
+    else:
+        key = _falling(x) if values.type.dtype.is_float else f"~{x}"
+        found = f"lax.sort(({key}, {places}, {x}), {along})[:0:-1]"
+    return f"(lambda values, places: (values, places.astype(jnp.int64)))(*{found})"
+
+
+def _falling(x: str) -> str:
+    """Integers that fall where the floats rise, so that ties keep their order when descending.
+
+    They are made of the bits, with 0.0 for -0.0 and one NaN, above infinity.
+    """
+    one_of_each = f"jnp.where({x} == 0, 0, jnp.where({x} != {x}, jnp.nan, {x}))"
+    bits = f"lax.bitcast_convert_type({one_of_each}.astype(jnp.float32), jnp.int32)"
+    return f"(lambda bits: ~(bits ^ (bits >> 31 & 0x7FFFFFFF)))({bits})"
+
+
+def _sort_mirrored(operands: str, dim: int, along: str) -> str:
+    """The mirror image is sorted and mirrored back: a TPU cannot read the bits of float64."""
+    mirrored = f"tuple(lax.rev(r, ({dim},)) for r in {operands})"
+    return f"(lax.rev(r, ({dim},)) for r in lax.sort({mirrored}, {along}))"
 
 
 # -- contractions ---------------------------------------------------------------

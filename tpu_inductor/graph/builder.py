@@ -32,6 +32,12 @@ class Builder:
     hint: str = ""
     out: tuple[TensorType, ...] = ()
 
+    @staticmethod
+    def after(graph: Graph) -> "Builder":
+        """For new equations of `graph`: its names are taken."""
+        made = [v for eqn in graph.eqns for v in eqn.outputs]
+        return Builder(_Sink(names={v.name: 1 for v in (*graph.inputs, *made)}))
+
     def at(self, origin: Origin, hint: str, out: tuple[TensorType, ...]) -> "Builder":
         """The same graph, for equations that come from `origin` and are named after `hint`."""
         return replace(self, origin=origin, hint=hint, out=out)

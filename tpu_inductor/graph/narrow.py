@@ -47,10 +47,7 @@ class Interval:
 
 def narrow_integers(graph: Graph) -> Graph:
     """The same function, with comparisons and conversions of bounded int64 values in int32."""
-    narrower = _Narrower()
-    narrower.builder.sink.names.update(
-        {v.name: 1 for v in graph.inputs} | {v.name: 1 for e in graph.eqns for v in e.outputs}
-    )
+    narrower = _Narrower(Builder.after(graph))
     for eqn in graph.eqns:
         narrower.add(eqn)
     return simplify(replace(graph, eqns=tuple(narrower.builder.sink.eqns)))
@@ -60,7 +57,7 @@ def narrow_integers(graph: Graph) -> Graph:
 class _Narrower:
     """The growing graph, with what is known of its int64 values."""
 
-    builder: Builder = field(default_factory=Builder)
+    builder: Builder
     makers: dict[Var, Eqn] = field(default_factory=dict[Var, Eqn])
     bounds: dict[Var, Interval] = field(default_factory=dict[Var, Interval])
     narrowed: dict[Var, Var] = field(default_factory=dict[Var, Var])

@@ -27,7 +27,7 @@ class Neighbours:
     """A group with the equations around it that XLA runs: `before` and `after` it.
 
     `nbytes` is what the group reads and writes; `is_turned` says that its results are read in
-    another order of their dimensions alone.
+    another order in memory alone.
     """
 
     work: tuple[Eqn, ...]
@@ -90,8 +90,16 @@ class Neighbours:
 
 
 def _is_turned(wiring: Wiring, var: Var) -> bool:
-    """Whether `var` is transposed before anything reads it."""
+    """Whether `var` is transposed, or its rows are cut or joined, before anything reads it.
+
+    Memory is tiled along the last dimension, so that another one is another order too.
+    """
     if var in wiring.results:
         return False
     readers = [wiring.graph.eqns[i] for i in wiring.readers.get(var, ())]
-    return all(e.prim == "transpose" or (is_free(e) and _is_turned(wiring, e.out)) for e in readers)
+    return all(
+        e.prim == "transpose"
+        or (e.prim == "reshape" and e.out.type.dims[-1:] != var.type.dims[-1:])
+        or (is_free(e) and _is_turned(wiring, e.out))
+        for e in readers
+    )
