@@ -9,6 +9,7 @@ import math
 
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.compute import ideal_product_cycles, vector_cycles
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
 from tpu_inductor.schedule.types import TileSchedule
@@ -26,6 +27,12 @@ RAGGED = 1.25
 UNHIDDEN = 0.33
 """The part of a matmul's copies that XLA does not hide behind its products."""
 
+SEARCHES = ("argmax", "argmin")
+
+SEARCH = 6.2
+SEARCH_6 = 4.1
+"""Cycles of XLA's argmax for each register it reads, the second from v6e on. It uses one core."""
+
 
 def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     """Estimated microseconds of XLA's code for the region of `schedule`; a lower bound, rather."""
@@ -34,8 +41,7 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     read = sum(v.type.nbytes for v in region.inputs)
     written = sum(v.type.nbytes for v in region.outputs)
     memory_us = (read * _passes(schedule) + written) / rate
-    steps = math.prod(schedule.axis(n).steps for n in schedule.grid)
-    vector = steps * vector_cycles(schedule, target)
+    vector = _vector_cycles(schedule, target)
     dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
     clock = target.clock_mhz * target.cores
     if not dots:
@@ -48,12 +54,19 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     return memory_us + product_us - hidden + LAUNCH_US
 
 
+def _vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Of all cores together."""
+    steps = math.prod(schedule.axis(n).steps for n in schedule.grid)
+    searched = sum(e.operands[0].type.size for e in schedule.eqns if e.prim in SEARCHES)
+    search = SEARCH_6 if target.generation >= 6 else SEARCH
+    registers = searched / (target.lanes * target.sublanes(DType.F32))
+    return max(steps * vector_cycles(schedule, target), target.cores * search * registers)
+
+
 def _passes(schedule: TileSchedule) -> int:
     """How often XLA reads the operands."""
     depth: dict[Var, int] = {}
     for eqn in schedule.eqns:
         behind = max((depth.get(v, 0) for v in eqn.operands), default=0)
-        # Of a value and its place XLA's reductions are so much slower that it counts as twice.
-        steps = 2 if eqn.prim in ("argmax", "argmin") else PRIMS[eqn.prim].kind is Kind.REDUCE
-        depth[eqn.outputs[0]] = behind + steps
+        depth[eqn.outputs[0]] = behind + (PRIMS[eqn.prim].kind is Kind.REDUCE)
     return max(1, max((depth.get(v, 0) for v in schedule.region.outputs), default=1))
