@@ -99,6 +99,21 @@ def test_an_unbounded_comparison_is_left_alone():
     assert after == before
 
 
+@pytest.mark.parametrize("number", [-100, -1, 0, 7, 8, 9, 2**31])
+@pytest.mark.parametrize("prim", COMPARE)
+def test_comparisons_with_constants_use_the_same_clamp(prim, number):
+    b = Builder()
+    hit = _one_hot("eq", b)
+    (targets,) = b.sink.inputs
+    before, after = _narrowed(b, hit, b.one(prim, targets, b.lit(number, I64)))
+    inputs = [torch.tensor(EDGES)]
+    for got, want in zip(run(after, inputs), run(before, inputs), strict=True):
+        assert torch.equal(got, want)
+    fits = number < 2**31
+    assert _wide(after) == {"max", "min", "convert"} | (set() if fits else {prim})
+    assert [e.prim for e in after.eqns].count("min") == 1
+
+
 def test_int64_results_stay_int64():
     b = Builder()
     places = b.iota((8,), I64, 0)

@@ -1,9 +1,13 @@
 """Mean square error and negative log-likelihood against torch."""
 
+import math
+
 import pytest
 import torch
+import torch.nn.functional as F
 from check_lowering import check, lower
 
+from tpu_inductor import explain
 from tpu_inductor.graph.interp import run
 
 aten = torch.ops.aten
@@ -61,3 +65,27 @@ def test_a_target_that_is_no_class_gives_nan():
     )
     losses, _ = run(graph, tensors)
     assert losses.isnan().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("shape", [(4, 5), (2, 5, 3)], ids=str)
+def test_cross_entropy_agrees_with_its_gradient(shape, reduction):
+    x = randn(*shape)
+    x[0, 0] = -math.inf
+    target = torch.randint(0, 5, shape[:1] + shape[2:])
+    target[-1] = -100
+    torch._dynamo.reset()
+    compiled = torch.compile(F.cross_entropy, backend="tpu_tile")
+    results = []
+    for function in (F.cross_entropy, compiled):
+        leaf = x.clone().requires_grad_()
+        loss = function(leaf, target, reduction=reduction)
+        loss.sum().backward()
+        results.append((loss.detach(), leaf.grad))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_the_target_is_picked_before_the_logarithm_is_subtracted():
+    (graph,) = explain(F.cross_entropy, randn(4, 5), torch.randint(0, 5, (4,))).graphs
+    wide = [e for e in graph.lowered.plan.graph.eqns if e.prim == "sub" and e.out.type.rank == 2]
+    assert [e.out.type.dims for e in wide] == [(4, 5), (4, 1)]

@@ -159,6 +159,10 @@ class Builder:
         return self.expand_dims(out, dims) if keepdims and dims else out
 
     # -- helpers ------------------------------------------------------------
+    def maker(self, x: Value) -> Eqn | None:
+        """The equation that made `x`, for a lowering that does better if it knows."""
+        return next((eqn for eqn in reversed(self.sink.eqns) if x in eqn.outputs), None)
+
     def tensor(self, x: Value) -> Var:
         """`x`, or a 0-dimensional tensor that holds the literal."""
         return self.full((), x.dtype, x.value) if isinstance(x, Lit) else x

@@ -12,7 +12,7 @@ import torch
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
-from tpu_inductor.graph.types import DType, TensorType
+from tpu_inductor.graph.types import DType, Shape, TensorType
 from tpu_inductor.lowerings.reduction import accumulator, mean_over
 from tpu_inductor.lowerings.registry import lowering
 
@@ -58,8 +58,7 @@ def _class_dim(x: Value) -> int:
 
 def _target_along(b: Builder, x: Value, target: Value) -> Value:
     """The targets with a dimension of extent 1 where `x` has its classes."""
-    shape = tuple(1 if d == _class_dim(x) else n for d, n in enumerate(x.type.shape))
-    return b.reshape(target, shape)
+    return b.reshape(target, _row_shape(x))
 
 
 def _is_target(b: Builder, x: Value, target: Value) -> Var:
@@ -72,6 +71,25 @@ def _pick(b: Builder, hit: Var, x: Value) -> Var:
     """The element of each row where `hit` holds, with the class dimension kept."""
     chosen = b.op("select", hit, x, b.lit(0, x.type.dtype))
     return b.reduce("reduce_sum", chosen, (_class_dim(hit),), keepdims=True)
+
+
+def _pick_logarithm(b: Builder, hit: Var, x: Value) -> Var:
+    """`_pick` of what a log_softmax gave: the logarithm of a row's sum is subtracted after.
+
+    The element is then picked in the pass over the row that adds up the sum.
+    """
+    difference = b.maker(x)
+    if difference is None or difference.prim != "sub":
+        return _pick(b, hit, x)
+    shifted, total = difference.inputs
+    row = b.maker(total)
+    if row is None or row.prim != "broadcast" or row.inputs[0].type.shape != _row_shape(hit):
+        return _pick(b, hit, x)
+    return b.op("sub", _pick(b, hit, shifted), row.inputs[0])
+
+
+def _row_shape(x: Value) -> Shape:
+    return tuple(1 if d == _class_dim(x) else n for d, n in enumerate(x.type.shape))
 
 
 def _class_weights(b: Builder, weight: Value, x: Value, dtype: DType) -> Var:
@@ -104,7 +122,7 @@ def nll_loss(
     hit = _is_target(b, x, along)
     ignored = b.op("eq", along, b.lit(ignore_index, along.type.dtype))
     rates = b.op("select", ignored, zero, _row_weights(b, wide, along, hit, weight))
-    picked = b.op("mul", b.op("neg", _pick(b, hit, wide)), rates)
+    picked = b.op("mul", b.op("neg", _pick_logarithm(b, hit, wide)), rates)
     losses = b.op("select", ignored, zero, picked)
     dims = tuple(range(losses.type.rank))
     total: Value = b.reduce("reduce_sum", rates, dims)
