@@ -67,9 +67,9 @@ def test_a_square_and_its_transpose_are_two_operands():
     assert {(o.var.name, o.perm) for o in made.inputs} == {("x", (0, 1)), ("x", (1, 0))}
 
 
-def test_a_broadcast_operand_has_extents_of_one():
+def test_a_column_has_an_extent_of_one_and_a_row_stays_a_vector():
     made = schedule(build(K.outer_sum, 64))
-    assert [made.array(o) for o in made.inputs] == [(64, 1), (1, 64)]
+    assert [made.array(o) for o in made.inputs] == [(64, 1), (64,)]
 
 
 def test_a_matmul_has_m_n_and_k_and_squeezed_axes():

@@ -23,11 +23,11 @@ def mul_reduce_sum_abs_sub_etc_kernel(x_ref, w_ref, exp_ref, acc_ref):
     def _finish():
         reduce_sum = acc_ref[...]
         mul_2 = reduce_sum * 0.0001
-        w = w_ref[...]
+        w = w_ref[...].reshape((1, 130))
         abs_ = jnp.abs(w)
         sub = mul_2 - abs_
         exp = jnp.exp(sub)
-        exp_ref[...] = exp
+        exp_ref[...] = exp.reshape(130)
 
 
 @functools.partial(jax.jit, static_argnames=("interpret",))
@@ -38,13 +38,13 @@ def mul_reduce_sum_abs_sub_etc(x, w, *, interpret=False):
             grid=(40,),
             in_specs=[
                 pl.BlockSpec((128, 130), lambda rows: (rows, 0)),
-                pl.BlockSpec((1, 130), lambda rows: (0, 0)),
+                pl.BlockSpec((130,), lambda rows: (0,)),
             ],
             out_specs=[
-                pl.BlockSpec((1, 130), lambda rows: (0, 0)),
+                pl.BlockSpec((130,), lambda rows: (0,)),
             ],
             out_shape=[
-                jax.ShapeDtypeStruct((1, 130), jnp.float32),
+                jax.ShapeDtypeStruct((130,), jnp.float32),
             ],
             scratch_shapes=[pltpu.VMEM((1, 130), jnp.float32)],
             compiler_params=pltpu.CompilerParams(
@@ -54,11 +54,11 @@ def mul_reduce_sum_abs_sub_etc(x, w, *, interpret=False):
             cost_estimate=pl.CostEstimate(
                 flops=1300650,
                 transcendentals=130,
-                bytes_accessed=5137424,
+                bytes_accessed=5129232,
             ),
             interpret=interpret,
-        )(x, jnp.reshape(w, (1, 130)))
-    return (jnp.reshape(results[0], (130,)),)
+        )(x, w)
+    return (results[0],)
 
 
 def program(x, w, *, interpret=False):

@@ -24,9 +24,9 @@ def convert_reduce_sum_mul_sub_etc_kernel(x_ref, weight_ref, bias_ref, convert_r
         add = mul_3 + 1e-05
         rsqrt = lax.rsqrt(add)
         mul_4 = sub * rsqrt
-        weight = weight_ref[...]
+        weight = weight_ref[...].reshape((1, 1024))
         mul_5 = mul_4 * weight
-        bias = bias_ref[...]
+        bias = bias_ref[...].reshape((1, 1024))
         add_2 = mul_5 + bias
         convert_2 = add_2.astype(jnp.bfloat16)
         convert_ref[pl.ds(start, 512), :] = convert_2
@@ -40,8 +40,8 @@ def convert_reduce_sum_mul_sub_etc(x, weight, bias, *, interpret=False):
             grid=(2,),
             in_specs=[
                 pl.BlockSpec((2048, 1024), lambda rows: (rows, 0)),
-                pl.BlockSpec((1, 1024), lambda rows: (0, 0)),
-                pl.BlockSpec((1, 1024), lambda rows: (0, 0)),
+                pl.BlockSpec((1024,), lambda rows: (0,)),
+                pl.BlockSpec((1024,), lambda rows: (0,)),
             ],
             out_specs=[
                 pl.BlockSpec((2048, 1024), lambda rows: (rows, 0)),
@@ -51,15 +51,15 @@ def convert_reduce_sum_mul_sub_etc(x, weight, bias, *, interpret=False):
             ],
             compiler_params=pltpu.CompilerParams(
                 dimension_semantics=('parallel',),
-                vmem_limit_bytes=42729472,
+                vmem_limit_bytes=42500096,
             ),
             cost_estimate=pl.CostEstimate(
                 flops=37761024,
                 transcendentals=4096,
-                bytes_accessed=16842752,
+                bytes_accessed=16785408,
             ),
             interpret=interpret,
-        )(jnp.reshape(x, (4096, 1024)), jnp.reshape(weight, (1, 1024)), jnp.reshape(bias, (1, 1024)))
+        )(jnp.reshape(x, (4096, 1024)), weight, bias)
     return (jnp.reshape(results[0], (2, 2048, 1024)),)
 
 

@@ -197,12 +197,19 @@ class Body:
         if operand not in self.loaded:
             name = self.names.fresh(operand.var)
             text = self.ref_text(operand, self.refs[operand])
+            if self.schedule.is_vector(operand):
+                text = f"{text}.reshape({self._row_shape(operand)})"
             if operand.var.type.dtype is DType.BOOL:
                 text = f"{text}.astype(jnp.int32) != 0"
             self.lines.append(f"{name} = {text}")
             present = frozenset(p.axis for p in operand.places if p.is_present)
             self.loaded[operand] = Held(name, present)
         return self.loaded[operand]
+
+    def _row_shape(self, operand: Operand) -> tuple[int, ...]:
+        """The shape of a vector among the arrays of its space."""
+        axes = [(self.schedule.axis(p.axis), p.is_present) for p in operand.places]
+        return tuple(a.extent if here else 1 for a, here in axes if not a.is_squeezed)
 
 
 def factors_of(schedule: TileSchedule, var: Var) -> frozenset[Factor]:

@@ -93,7 +93,7 @@ def _specs(keyword: str, schedule: TileSchedule, operands: tuple[Operand, ...]) 
     lines = [f"{keyword}=["]
     for operand in operands:
         index = ", ".join(schedule.index(operand))
-        comma = "," if len(operand.places) == 1 else ""
+        comma = "," if len(schedule.index(operand)) == 1 else ""
         lines += [f"    pl.BlockSpec({schedule.block(operand)}, lambda {grid}: ({index}{comma})),"]
     return [*lines, "],"]
 

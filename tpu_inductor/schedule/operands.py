@@ -1,11 +1,11 @@
 """The arrays of a kernel: how each operand and result is reshaped for the kernel's axes.
 
-    bias: f32[512] on axes (rows, cols)   --> array (1, 512)
+    bias: f32[512] on axes (rows, cols)   --> array (512,), in the body (1, 512)
     w: f32[512,256] read transposed       --> array (n, k), contracted along its last dimension
 
-In the main space every array has one dimension per axis. An operand whose own order of axes
-differs is transposed by XLA before the kernel. Operands of the matmul keep their own order of the
-two matrix axes.
+In the main space every array but a vector has one dimension per axis. An operand whose own order
+of axes differs is transposed by XLA before the kernel. Operands of the matmul keep their own order
+of the two matrix axes.
 """
 
 from collections.abc import Iterable, Sequence

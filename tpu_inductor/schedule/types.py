@@ -9,6 +9,9 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.regions.region import Region
 
+VECTOR_TILE = 512
+"""Blocks of a vector are all of it, or multiples of this: 128 lanes of int8, four to a word."""
+
 
 class Role(enum.Enum):
     """How the kernel goes over an axis."""
@@ -152,17 +155,36 @@ class TileSchedule:
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""
-        return tuple(self._block_extent(place) for place in operand.places)
+        return tuple(self._block_extent(place) for place in self._dims(operand))
 
     def array(self, operand: Operand) -> tuple[int, ...]:
         """The shape of the array that the kernel gets for `operand`."""
-        return tuple(self.axis(p.axis).size if p.is_present else 1 for p in operand.places)
+        return tuple(self.axis(p.axis).size if p.is_present else 1 for p in self._dims(operand))
 
     def index(self, operand: Operand) -> tuple[str, ...]:
         """The grid axis that indexes each dimension of the array, or "0"."""
         return tuple(
-            p.axis if p.is_present and p.axis in self.grid else "0" for p in operand.places
+            p.axis if p.is_present and p.axis in self.grid else "0" for p in self._dims(operand)
         )
+
+    def is_vector(self, operand: Operand) -> bool:
+        """Whether the kernel takes a vector as it is, and not as a matrix of one row.
+
+        A matrix lies differently in memory, so that XLA would copy the vector first.
+        """
+        *outer, last = operand.places
+        axis = self.axis(last.axis)
+        return (
+            operand.var.type.rank == 1
+            and last.is_present
+            and not any(p.is_present for p in outer)
+            and not (axis.is_squeezed or axis.chunk)
+            and (axis.tile == axis.size or axis.tile % VECTOR_TILE == 0)
+        )
+
+    def _dims(self, operand: Operand) -> tuple[Place, ...]:
+        """The places that are dimensions of the operand's array."""
+        return operand.places[-1:] if self.is_vector(operand) else operand.places
 
     def _block_extent(self, place: Place) -> int | None:
         axis = self.axis(place.axis)

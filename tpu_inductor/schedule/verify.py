@@ -3,7 +3,7 @@
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import VECTOR_TILE, Operand, Role, TileSchedule
 from tpu_inductor.target import TpuTarget
 
 
@@ -39,18 +39,20 @@ def _verify_axes(schedule: TileSchedule) -> None:
 
 
 def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:
-    """The last two dimensions of a block: multiples of (sublanes, lanes), or the whole extent."""
+    """The last two dimensions of a block: multiples of (sublanes, lanes), or the whole extent.
+
+    A vector's one: a multiple of VECTOR_TILE.
+    """
     if not target.is_tpu:
         return
     block, array = schedule.block(operand), schedule.array(operand)
     sublanes = target.sublanes(stored_dtype(operand.var.type))
-    for extent, full, multiple in zip(
-        block[-2:], array[-2:], (sublanes, target.lanes), strict=True
-    ):
+    tile = (VECTOR_TILE,) if schedule.is_vector(operand) else (sublanes, target.lanes)
+    for extent, full, multiple in zip(block[-2:], array[-2:], tile, strict=True):
         if extent is None or (extent != full and extent % multiple):
             raise InvalidIR(
                 f"{schedule.region.name}: block {block} of {operand.var} {operand.var.type} is not "
-                f"made of ({sublanes}, {target.lanes}) tiles"
+                f"made of {tile} tiles"
             )
 
 

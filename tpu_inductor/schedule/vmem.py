@@ -18,8 +18,13 @@ from tpu_inductor.target import TpuTarget
 
 
 def padded_bytes(block: Sequence[int | None], dtype: DType, target: TpuTarget) -> int:
-    """Bytes of one block in VMEM: lanes fill 128 columns, sublanes a packed tile."""
+    """Bytes of one block in VMEM: lanes fill 128 columns, sublanes a packed tile.
+
+    A vector fills registers of 1024.
+    """
     extents = [n for n in block if n is not None]
+    if len(block) == 1:
+        return _round_up(extents[0], target.lanes * target.sublanes(DType.F32)) * dtype.itemsize
     while len(extents) < 2:
         extents.insert(0, 1)
     *leading, rows, cols = extents
