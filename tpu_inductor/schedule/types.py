@@ -9,8 +9,8 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.regions.region import Region
 
-VECTOR_TILE = 512
-"""Blocks of a vector are all of it, or multiples of this: 128 lanes of int8, four to a word."""
+VECTOR_TILE = 256
+"""Blocks of a vector are all of it, or multiples of this: 128 lanes of bfloat16, two to a word."""
 
 
 class Role(enum.Enum):
@@ -170,12 +170,14 @@ class TileSchedule:
     def is_vector(self, operand: Operand) -> bool:
         """Whether the kernel takes a vector as it is, and not as a matrix of one row.
 
-        A matrix lies differently in memory, so that XLA would copy the vector first.
+        A matrix lies differently in memory, so that XLA would copy the vector first. Bytes are
+        copied: v4 cannot write part of a register of them.
         """
         *outer, last = operand.places
         axis = self.axis(last.axis)
         return (
             operand.var.type.rank == 1
+            and operand.var.type.dtype.itemsize > 1
             and last.is_present
             and not any(p.is_present for p in outer)
             and not (axis.is_squeezed or axis.chunk)
