@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from tpu_inductor.tune.select import Measurement, Race, is_faster, select
+from tpu_inductor.tune.select import Measurement, Race, select
 
 
 class Scripted:
@@ -92,6 +92,11 @@ def test_time_on_the_device_decides_and_not_the_hosts():
 def test_a_seed_wins_ties(seed_us, expected):
     measure = Scripted(seed=[seed_us], other=[10.0])
     assert winner(race(["other", "seed"], seeds=(1,)), measure) == expected
+
+
+@pytest.mark.parametrize(("seed_us", "expected"), [(10.0, "seed"), (10.01, "other")])
+def test_what_is_deterministic_ties_only_where_it_is_equal(seed_us, expected):
+    measure = Scripted(seed=[seed_us], other=[10.0])
     assert winner(race(["other", "seed"], seeds=(1,)), measure, is_deterministic=True) == expected
 
 
@@ -151,11 +156,20 @@ def test_without_races_nothing_is_measured():
     assert measure.rounds == []
 
 
-def test_faster_means_by_more_than_a_tie():
-    assert is_faster(Measurement(10.0), Measurement(10.3))
-    assert not is_faster(Measurement(10.0), Measurement(10.1))
-    assert not is_faster(Measurement(), Measurement(10.0))
-    assert not is_faster(Measurement(1.0), Measurement())
+@pytest.mark.parametrize(
+    ("xla", "is_deterministic", "wins"),
+    [(9.7, False, True), (9.9, False, False), (9.9, True, True), (10, True, False)],
+)
+def test_the_rival_wins_by_more_than_noise(xla, is_deterministic, wins):
+    measure = Scripted(a=[10], xla=[xla])
+    (outcome,) = run([race(["a"], (0,), "xla")], measure, is_deterministic=is_deterministic)
+    assert outcome.rival_wins == wins
+
+
+def test_what_has_no_time_does_not_win():
+    measure = Scripted(a=[10], xla=[Measurement(doubt="no listing")])
+    (outcome,) = run([race(["a"], (0,), "xla")], measure, is_deterministic=True)
+    assert not outcome.rival_wins
 
 
 def test_an_endless_time_never_wins():

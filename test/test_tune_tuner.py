@@ -120,13 +120,13 @@ def mixed(xla_us: float, whole: dict[int, float]):
     return time
 
 
-@pytest.mark.parametrize(("xla_us", "kernels"), [(9.9, 2), (9.7, 1)])
-def test_xla_runs_a_region_where_it_is_faster_by_more_than_a_tie(store, xla_us, kernels):
+@pytest.mark.parametrize(("xla_us", "kernels"), [(10.0, 2), (9.9, 1)])
+def test_xla_runs_a_region_where_it_is_faster(store, xla_us, kernels):
     tuned, _ = tune(build(two_results), store, mixed(xla_us, {0: 30.0, 1: 20.0, 2: 25.0}))
     regions = tuned.scheduled.partition.regions
     assert sum(r.tier is Tier.PALLAS for r in regions) == kernels
     told = [r.reason for r in regions if r.tier is Tier.XLA]
-    assert told == ["XLA's code is faster: 9.7 us against 10.0 us (made up)"][: 2 - kernels]
+    assert told == ["XLA's code is faster: 9.9 us against 10.0 us (made up)"][: 2 - kernels]
 
 
 def test_kernels_that_lose_alone_may_win_in_the_program(store):

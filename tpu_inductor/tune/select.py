@@ -25,7 +25,7 @@ REPEATS = 5
 """Rounds of the final. An odd number, so that the median is one of them."""
 
 TIE = 0.02
-"""Times this near to each other are equal."""
+"""Noisy times this near to each other are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,20 @@ class Outcome:
     """`winner` is an index, or None where nothing could be timed.
 
     `results` has the median of every finalist and the first time of the other contenders that were
-    measured, by index.
+    measured, by index. `tie` is the relative difference that means nothing.
     """
 
     winner: int | None
     results: dict[int, Measurement]
     rival: Measurement | None
+    tie: float
+
+    @property
+    def rival_wins(self) -> bool:
+        """Whether the rival is faster than the winner by more than a tie. It has to have a time."""
+        if self.winner is None or self.rival is None or not _has_time(self.rival):
+            return False
+        return _us(self.rival) * (1 + self.tie) < _us(self.results[self.winner])
 
 
 Measure: TypeAlias = Callable[[Sequence[T]], Sequence[Measurement]]
@@ -83,7 +91,7 @@ def select(
     finalists: int = FINALISTS,
     repeats: int = REPEATS,
 ) -> list[Outcome]:
-    """The outcome of every race. What is deterministic is measured once."""
+    """The outcome of every race. What is deterministic is measured once, and has no ties."""
     entries: list[_Entry] = []
     for r, race in enumerate(races):
         chosen = dict.fromkeys((*range(min(top, len(race.contenders))), *race.seeds))
@@ -94,8 +102,8 @@ def select(
         final = [e for r, race in enumerate(races) for e in _finalists(r, race, times, finalists)]
         rounds = [_run(races, final, measure) for _ in range(repeats)]
         times |= {entry: _median([each[entry] for each in rounds]) for entry in final}
-        return [_decide(r, race, times, final) for r, race in enumerate(races)]
-    return [_decide(r, race, times, entries) for r, race in enumerate(races)]
+        return [_decide(r, race, times, final, TIE) for r, race in enumerate(races)]
+    return [_decide(r, race, times, entries, 0.0) for r, race in enumerate(races)]
 
 
 def _run(
@@ -136,7 +144,7 @@ def _median(results: Sequence[Measurement]) -> Measurement:
 
 
 def _decide(
-    r: int, race: Race[T], times: dict[_Entry, Measurement], final: Iterable[_Entry]
+    r: int, race: Race[T], times: dict[_Entry, Measurement], final: Iterable[_Entry], tie: float
 ) -> Outcome:
     results = {i: m for (owner, i), m in times.items() if owner == r and i is not None}
     candidates = {
@@ -146,10 +154,10 @@ def _decide(
     }
     winner = min(candidates, key=lambda i: (candidates[i], i), default=None)
     if winner is not None:
-        limit = candidates[winner] * (1 + TIE)
+        limit = candidates[winner] * (1 + tie)
         tied = (seed for seed in race.seeds if candidates.get(seed, limit * 2) <= limit)
         winner = next(itertools.chain(tied, (winner,)))
-    return Outcome(winner, results, times.get((r, None)))
+    return Outcome(winner, results, times.get((r, None)), tie)
 
 
 def _has_time(measurement: Measurement) -> bool:
@@ -159,10 +167,3 @@ def _has_time(measurement: Measurement) -> bool:
 def _us(measurement: Measurement) -> float:
     assert measurement.device_us is not None
     return measurement.device_us
-
-
-def is_faster(measured: Measurement, than: Measurement) -> bool:
-    """Whether `measured` is faster by more than a tie. What has no time is not faster."""
-    if not (_has_time(measured) and _has_time(than)):
-        return False
-    return _us(measured) * (1 + TIE) < _us(than)

@@ -25,7 +25,7 @@ from tpu_inductor.tune.verdict import Rated, Verdict
 
 log = logging.getLogger("tpu_inductor")
 
-FORMAT = 1
+FORMAT = 2
 """Of the files. A file of another format is a miss."""
 
 

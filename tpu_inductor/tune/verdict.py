@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 from tpu_inductor.schedule.types import Axis, TileSchedule
-from tpu_inductor.tune.select import Measurement, Outcome, is_faster
+from tpu_inductor.tune.select import Measurement, Outcome
 
 Plan: TypeAlias = Mapping[str, Any]
 """The decisions of a schedule as plain values: enough to find it again among candidates."""
@@ -32,7 +32,7 @@ class Verdict:
     """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
 
     `plan` is the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code is
-    faster by more than a tie, or that only XLA's code compiles.
+    faster, by more than what means nothing, or that only XLA's code compiles.
     """
 
     plan: Plan
@@ -101,7 +101,7 @@ def judge(contenders: Sequence[tuple[Plan, str]], outcome: Outcome) -> Verdict |
             return None
         best, xla_wins = min(rated), True
     else:
-        xla_wins = is_faster(rival, outcome.results[best])
+        xla_wins = outcome.rival_wins
     losers = sorted(
         (r for i, r in rated.items() if i != best),
         key=lambda r: float("inf") if r.us is None else r.us,
