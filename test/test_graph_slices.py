@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
-from tpu_inductor.graph.core import Graph, Value, Var
+from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.interp import run
 from tpu_inductor.graph.slices import slice_before_transposing
 from tpu_inductor.graph.types import DType, TensorType
@@ -28,11 +28,7 @@ def _moved(b: Builder, *outputs: Value) -> list[str]:
     x = torch.randn(SHAPE)
     for old, new in zip(run(before, (x,)), run(after, (x,)), strict=True):
         assert torch.equal(old, new)
-    return _prims(after)
-
-
-def _prims(graph: Graph) -> list[str]:
-    return [eqn.prim for eqn in graph.eqns]
+    return [eqn.prim for eqn in after.eqns]
 
 
 def test_each_slice_of_a_transposed_value_moves_before_it():

@@ -6,7 +6,7 @@ The phase is the kernel's straight-line code, or the function under `pl.when` th
 accumulation. Values are found by (space, variable); operands are loaded where they are first used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -17,7 +17,7 @@ from tpu_inductor.codegen.reduction_text import block_reduction, identity_text
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.schedule.operands import stored_axes
@@ -105,8 +105,7 @@ class Body:
         parts: list[str] = []
         seen = self.seen_axes(space)
         if not axis.is_squeezed:
-            shape = tuple(axis.extent if a == axis else 1 for a in seen)
-            dim = seen.index(axis)
+            shape, dim = self._shape({axis.name}, space), seen.index(axis)
             parts.append(f"lax.broadcasted_iota(jnp.int32, {shape}, {dim})")
         if axis.name in self.pids:
             pid = self.pids[axis.name]
@@ -130,7 +129,7 @@ class Body:
         seen = self.seen_axes(space)
         dims = tuple(i for i, a in enumerate(seen) if a in axes)
         dtype = eqn.inputs[0].type.dtype
-        if eqn.prim in ("argmax", "argmin"):
+        if eqn.prim in ARG_REDUCE:
             return self._arg_reduction(eqn, operand.text, axes, space)
         text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
         return block_reduction(eqn.prim, dtype, text, dims)
@@ -158,7 +157,7 @@ class Body:
         wanted = held.axes | {a.name for a in axes}
         if wanted == held.axes and held.lit is None:
             return held
-        shape = tuple(a.extent if a.name in wanted else 1 for a in self.seen_axes(space))
+        shape = self._shape(wanted, space)
         if held.lit is not None:
             text = f"jnp.full({shape}, {held.text}, {dtype_text(held.lit.dtype)})"
             return Held(text, wanted)
@@ -181,6 +180,10 @@ class Body:
             axes = [self.schedule.axis(p.axis) for p in operand.places]
         return tuple(a for a in axes if not a.is_squeezed)
 
+    def _shape(self, present: Collection[str], space: Space) -> tuple[int, ...]:
+        """The shape of an array of `space` that has extent along the axes `present` alone."""
+        return tuple(a.extent if a.name in present else 1 for a in self.seen_axes(space))
+
     def ref_text(self, operand: Operand, ref: str) -> str:
         """The part of a block that the body works on at once."""
         axes = [self.schedule.axis(p.axis) for p in operand.places]
@@ -196,20 +199,15 @@ class Body:
         operand = next(o for o in self.schedule.inputs if o.space is space and access in o.accesses)
         if operand not in self.loaded:
             name = self.names.fresh(operand.var)
+            present = frozenset(p.axis for p in operand.places if p.is_present)
             text = self.ref_text(operand, self.refs[operand])
             if self.schedule.is_vector(operand):
-                text = f"{text}.reshape({self._row_shape(operand)})"
+                text = f"{text}.reshape({self._shape(present, space)})"
             if operand.var.type.dtype is DType.BOOL:
                 text = f"{text}.astype(jnp.int32) != 0"
             self.lines.append(f"{name} = {text}")
-            present = frozenset(p.axis for p in operand.places if p.is_present)
             self.loaded[operand] = Held(name, present)
         return self.loaded[operand]
-
-    def _row_shape(self, operand: Operand) -> tuple[int, ...]:
-        """The shape of a vector among the arrays of its space."""
-        axes = [(self.schedule.axis(p.axis), p.is_present) for p in operand.places]
-        return tuple(a.extent if here else 1 for a, here in axes if not a.is_squeezed)
 
 
 def factors_of(schedule: TileSchedule, var: Var) -> frozenset[Factor]:

@@ -92,9 +92,9 @@ def _specs(keyword: str, schedule: TileSchedule, operands: tuple[Operand, ...]) 
     grid = ", ".join(schedule.grid)
     lines = [f"{keyword}=["]
     for operand in operands:
-        index = ", ".join(schedule.index(operand))
-        comma = "," if len(schedule.index(operand)) == 1 else ""
-        lines += [f"    pl.BlockSpec({schedule.block(operand)}, lambda {grid}: ({index}{comma})),"]
+        index = schedule.index(operand)
+        place = ", ".join(index) + ("," if len(index) == 1 else "")
+        lines += [f"    pl.BlockSpec({schedule.block(operand)}, lambda {grid}: ({place})),"]
     return [*lines, "],"]
 
 

@@ -47,7 +47,7 @@ class Bounds:
     def of(graph: Graph) -> "Bounds":
         bounds = Bounds({})
         for eqn in graph.eqns:
-            found = bounds.result(eqn)
+            found = bounds._result(eqn)
             # Beyond 32 bits nothing can be narrowed, and int64 itself may wrap.
             if found is not None and found.within(I32_MIN, I32_MAX):
                 bounds.known[eqn.out] = found
@@ -58,7 +58,7 @@ class Bounds:
             return Interval(int(value.value), int(value.value))
         return self.known.get(value)
 
-    def result(self, eqn: Eqn) -> Interval | None:
+    def _result(self, eqn: Eqn) -> Interval | None:
         """The bounds of what `eqn` makes, if it is int64 and they are known."""
         if len(eqn.outputs) != 1 or eqn.out.type.dtype is not DType.I64:
             return None

@@ -93,6 +93,7 @@ BINARY = [
 ]
 COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
 REDUCE = ["reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"]
+ARG_REDUCE = ["argmax", "argmin"]
 CUMULATIVE = ["cumsum", "cumprod", "cummax", "cummin"]
 
 
@@ -111,8 +112,7 @@ def _rows() -> list[Prim]:
         Prim("reshape", view, T.reshape),
         Prim("transpose", view, T.transpose),
         *(Prim(n, Kind.REDUCE, T.reduce) for n in REDUCE),
-        Prim("argmax", Kind.REDUCE, T.arg_reduce),
-        Prim("argmin", Kind.REDUCE, T.arg_reduce),
+        *(Prim(n, Kind.REDUCE, T.arg_reduce) for n in ARG_REDUCE),
         Prim("dot", Kind.DOT, T.dot),
         Prim("slice", other, T.slice_),
         Prim("pad", other, T.pad),

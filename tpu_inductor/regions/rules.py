@@ -11,7 +11,7 @@ from typing import cast
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.regions.factors import Dims, Factor, Factoring
 from tpu_inductor.target import TpuTarget
 
@@ -158,7 +158,7 @@ def needs_resident(eqns: tuple[Eqn, ...], factoring: Factoring) -> bool:
                 return True
             tainted.update(eqn.outputs)
         elif is_reduction:
-            if eqn.prim in ("argmax", "argmin"):
+            if eqn.prim in ARG_REDUCE:
                 return True
             tainted.update(eqn.outputs)
     return False

@@ -8,7 +8,7 @@ depends on another: twice for a softmax or a layer norm.
 import math
 
 from tpu_inductor.graph.core import Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.compute import ideal_product_cycles, vector_cycles
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
@@ -26,8 +26,6 @@ RAGGED = 1.25
 
 UNHIDDEN = 0.33
 """The part of a matmul's copies that XLA does not hide behind its products."""
-
-SEARCHES = ("argmax", "argmin")
 
 SEARCH = 6.2
 SEARCH_6 = 4.1
@@ -57,7 +55,7 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
 def _vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Of all cores together."""
     steps = math.prod(schedule.axis(n).steps for n in schedule.grid)
-    searched = sum(e.operands[0].type.size for e in schedule.eqns if e.prim in SEARCHES)
+    searched = sum(e.operands[0].type.size for e in schedule.eqns if e.prim in ARG_REDUCE)
     search = SEARCH_6 if target.generation >= 6 else SEARCH
     registers = searched / (target.lanes * target.sublanes(DType.F32))
     return max(steps * vector_cycles(schedule, target), target.cores * search * registers)

@@ -98,12 +98,13 @@ def select(
         entries += [(r, i) for i in chosen]
         entries += [(r, None)] if race.rival is not None else []
     times = _run(races, entries, measure)
+    final, tie = entries, 0.0
     if not is_deterministic:
+        tie = TIE
         final = [e for r, race in enumerate(races) for e in _finalists(r, race, times, finalists)]
         rounds = [_run(races, final, measure) for _ in range(repeats)]
         times |= {entry: _median([each[entry] for each in rounds]) for entry in final}
-        return [_decide(r, race, times, final, TIE) for r, race in enumerate(races)]
-    return [_decide(r, race, times, entries, 0.0) for r, race in enumerate(races)]
+    return [_decide(r, race, times, final, tie) for r, race in enumerate(races)]
 
 
 def _run(

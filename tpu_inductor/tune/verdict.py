@@ -32,7 +32,7 @@ class Verdict:
     """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
 
     `plan` is the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code is
-    faster, by more than what means nothing, or that only XLA's code compiles.
+    faster by more than noise, or that only XLA's code compiles.
     """
 
     plan: Plan
