@@ -17,6 +17,7 @@ from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
 from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.origin import Origin
+from tpu_inductor.graph.prims import CHECK
 from tpu_inductor.regions.region import Region, Segment, Tier
 from tpu_inductor.schedule.types import TileSchedule
 
@@ -50,7 +51,8 @@ class Program:
     """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
 
     `spreads_nan` says that it has maxima or minima which must not skip NaN as XLA:CPU's fast ones.
-    `calls` are its kernels, in the order in which they run.
+    `calls` are its kernels, in the order in which they run. With `checks` there is one more result:
+    what each of these equations gives, as a vector.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Program:
     outputs: tuple[Var, ...]
     spreads_nan: bool = True
     calls: tuple[KernelCall, ...] = ()
+    checks: tuple[Eqn, ...] = ()
 
 
 def print_program(
@@ -83,14 +86,18 @@ def print_program(
     names = Names()
     args = [names.of(v) for v in segment.inputs]
     results = "".join(f"{names.of(v)}, " for v in segment.outputs)
+    eqns = [eqn for region in segment.regions for eqn in region.eqns]
+    checks = tuple(eqn for eqn in eqns if eqn.prim == CHECK)
+    if checks:
+        results += f"jnp.stack([{', '.join(names.of(eqn.out) for eqn in checks)}]), "
     parts = [_HEADER.format(name=name, target=target)]
     parts += [f"\n{kernel.named(function)}\n" for kernel, function in kernels.items()]
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
-    eqns = [eqn for region in segment.regions for eqn in region.eqns]
     strict = spreads_nan(eqns, segment.outputs)
-    return Program(name, "".join(parts), segment.inputs, segment.outputs, strict, tuple(calls))
+    text = "".join(parts)
+    return Program(name, text, segment.inputs, segment.outputs, strict, tuple(calls), checks)
 
 
 def _value_names(segment: Segment) -> list[str]:
