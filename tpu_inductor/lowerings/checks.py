@@ -4,6 +4,8 @@ Each function adds the check of one family of operators, with torch's exception 
 builder has no checks (TPU targets, unless asked for) they add nothing.
 """
 
+from math import prod
+
 from tpu_inductor.graph.attrs import Check
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value
@@ -65,7 +67,9 @@ def check_copied(b: Builder, index: Value, dim: int, extent: int) -> None:
 
 def check_bags(b: Builder, index: Value, offsets: Value, extent: int) -> None:
     """Of embedding_bag: rows of the table, and offsets from 0 to the number of indices."""
-    words = f"an index of the bags takes value {{found}} which is not in the valid range [0, {extent})"
+    words = (
+        f"an index of the bags takes value {{found}} which is not in the valid range [0, {extent})"
+    )
     b.check(index, Check(0, extent, "RuntimeError", words))
     count, bags = index.type.size, offsets.type.size
     words = "offsets[0] has to be 0, but got {found}"
@@ -91,6 +95,13 @@ def check_source(b: Builder, wanted: Value, size: int) -> None:
     """Of masked_scatter: the number of true elements, at most the `size` of the source."""
     words = "Number of elements of source < number of ones in mask"
     b.check(wanted, Check(0, size + 1, "RuntimeError", words))
+
+
+def check_unpooled(b: Builder, index: Value, plane: tuple[int, ...]) -> None:
+    """Of max_unpool, whose indices count the elements of a plane of the result."""
+    sizes = "x".join(map(str, plane))
+    words = f"Found an invalid max index: {{found}} (output volumes are of size {sizes})"
+    b.check(index, Check(0, prod(plane), "RuntimeError", words))
 
 
 def check_divisor(b: Builder, divisor: Value) -> None:
