@@ -6,27 +6,39 @@ depend on that, so the call in Dynamo's graph is replaced by one that chooses as
 """
 
 import math
+from types import FunctionType
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
 _ATTEND = torch._C._nn.scaled_dot_product_attention
+_ATTEND_HEADS = torch.nn.functional.multi_head_attention_forward
 _FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def capture_attention(gm: GraphModule) -> GraphModule:
-    """`gm` with every attention of it, and of the graphs that it calls, by `attend`."""
+    """`gm` with every attention in it, and in the graphs that it calls, by `attend`."""
     for module in gm.modules():
         if isinstance(module, GraphModule):
-            calls = module.graph.find_nodes(op="call_function", target=_ATTEND)
-            for node in calls:
+            for node in module.graph.find_nodes(op="call_function", target=_ATTEND):
                 node.target = attend
-            if calls:
-                module.recompile()
+            for node in module.graph.find_nodes(op="call_function", target=_ATTEND_HEADS):
+                node.target = attend_heads
+            module.recompile()
     return gm
+
+
+def attend_heads(*args: Any, **kwargs: Any) -> Any:
+    """`multi_head_attention_forward`, which Dynamo leaves whole, with `attend` inside it."""
+    # It also hands itself over, to a mode that watches calls as tracing does.
+    changed = {_ATTEND.__name__: attend, _ATTEND_HEADS.__name__: attend_heads}
+    names = {**_ATTEND_HEADS.__globals__, **changed}
+    bound = FunctionType(_ATTEND_HEADS.__code__, names, argdefs=_ATTEND_HEADS.__defaults__)
+    return bound(*args, **kwargs)
 
 
 def attend(
