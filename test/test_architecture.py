@@ -33,17 +33,25 @@ LAYERS = (
     {"tune"},
     {"pipeline"},
     {"debug"},
-    # What users see of `aot` stands on `explain`; the compiler itself stands on the rest of it.
-    {"aot.blame"},
-    {"aot.report"},
-    {"aot.model"},
+    {"reports"},
+    # The command line and the lazy names of `aot` are how users reach its reports.
     {"aot.__main__", "aot.__init__"},
     {"backend"},
     {"__init__"},
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-TORCH = {"front", "lowerings", "runtime", "aot", "debug", "pipeline", "backend", "__init__"}
+TORCH = {
+    "front",
+    "lowerings",
+    "runtime",
+    "aot",
+    "debug",
+    "reports",
+    "pipeline",
+    "backend",
+    "__init__",
+}
 TORCH_FILES = {"graph/torch_dtypes.py"}  # and graph/interp*.py
 JAX = {"runtime", "aot"}
 
