@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from tpu_inductor.codegen.expr import spell
 from tpu_inductor.codegen.expr_cpu import spell_for_cpu
 from tpu_inductor.codegen.expr_literal import literal
-from tpu_inductor.codegen.extremes import spreads_nan
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
@@ -49,15 +48,15 @@ class KernelCall:
 class Program:
     """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
 
-    `spreads_nan` says that it has maxima or minima which must not skip NaN as XLA:CPU's fast ones.
-    `calls` are its kernels, in the order in which they run.
+    `eqns` are what it computes; a program that was read from a file has none. `calls` are its
+    kernels, in the order in which they run.
     """
 
     name: str
     source: str
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    spreads_nan: bool = True
+    eqns: tuple[Eqn, ...] = ()
     calls: tuple[KernelCall, ...] = ()
 
 
@@ -88,9 +87,8 @@ def print_program(
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
-    eqns = [eqn for region in segment.regions for eqn in region.eqns]
-    strict = spreads_nan(eqns, segment.outputs)
-    return Program(name, "".join(parts), segment.inputs, segment.outputs, strict, tuple(calls))
+    eqns = tuple(eqn for region in segment.regions for eqn in region.eqns)
+    return Program(name, "".join(parts), segment.inputs, segment.outputs, eqns, tuple(calls))
 
 
 def _value_names(segment: Segment) -> list[str]:

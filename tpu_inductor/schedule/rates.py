@@ -45,7 +45,6 @@ PRIMITIVE_CYCLES = {
     "erf": 9.5,
     "logistic": 3.7,
     "pow": 13.5,
-    "atan2": 11.4,
     "rem": 2.5,
     "div": 3.5,
     "idiv": 12.0,
