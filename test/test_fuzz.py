@@ -121,7 +121,7 @@ def test_a_failure_is_shrunk_to_the_statement_that_matters():
     big = next(
         p for p in map(generate, map(str, range(400))) if _has_argmax(p) and len(p.statements) > 5
     )
-    small = shrink(big, _has_argmax)
+    small = shrink(big, _has_argmax, 80)
     assert len(small.statements) == len(small.inputs) == len(small.results) == 1
     assert len(small.calls) == 1
 

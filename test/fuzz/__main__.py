@@ -29,7 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
     given = parse(arguments)
     options = {"target": given.target, "interpret": True} if given.target else {}
     console = Console(highlight=False, soft_wrap=True)
-    run = Run(Judge(given.backend, options, given.ignore), given.seed, console, given.out)
+    run = Run(
+        Judge(given.backend, options, given.ignore), given.seed, console, given.shrink, given.out
+    )
     with Worker(run.judge) as worker, _Watch(console, given.minutes) as watch:
         for index in _indices(given.start, given.programs, given.minutes):
             run.take(worker, index)
@@ -46,6 +48,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--start", type=int, default=0, help="the first program of the seed (0)")
     parser.add_argument("--backend", default="tpu_tile", help="of torch.compile (tpu_tile)")
     parser.add_argument("--target", help="a TPU whose kernels are interpreted, such as v5e")
+    parser.add_argument("--shrink", type=int, default=80, help="runs to shrink a failure in (80)")
     parser.add_argument("--ignore", help="a regular expression of differences that are known")
     parser.add_argument("--out", type=Path, help="a folder for the failing programs")
     return parser.parse_args(arguments)
@@ -66,6 +69,7 @@ class Run:
     judge: Judge
     seed: int
     console: Console
+    shrink_runs: int = 80
     out: Path | None = None
     programs: int = 0
     failures: Counter[str] = field(default_factory=Counter)
@@ -76,7 +80,7 @@ class Run:
         self.programs += 1
         found = worker(program)
         if found:
-            small, found = _shrink(worker, program, found)
+            small, found = _shrink(worker, program, found, self.shrink_runs)
             sign = signature(small, found[0])
             self.failures[sign] += 1
             if self.failures[sign] == 1:
@@ -101,7 +105,7 @@ class Run:
 
 
 def _shrink(
-    worker: Worker, program: Program, found: tuple[Difference, ...]
+    worker: Worker, program: Program, found: tuple[Difference, ...], runs: int
 ) -> tuple[Program, tuple[Difference, ...]]:
     """The smallest program that differs in the same kind of thing, and how it differs."""
     verdicts = {program: found}
@@ -112,7 +116,7 @@ def _shrink(
             (d.kind, d.place) == (found[0].kind, found[0].place) for d in verdicts[candidate]
         )
 
-    small = shrink(program, fails)
+    small = shrink(program, fails, runs)
     return small, verdicts[small]
 
 

@@ -19,7 +19,7 @@ from test.fuzz.program import Input, Program, Statement
 Candidates = Iterator[Program]
 
 
-def shrink(program: Program, fails: Callable[[Program], bool], runs: int = 80) -> Program:
+def shrink(program: Program, fails: Callable[[Program], bool], runs: int) -> Program:
     """Takes the first smaller program that `fails` until there is none, or `runs` are used up."""
     tried = {program}
     while True:
