@@ -21,7 +21,7 @@ from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.schedule.operands import stored_axes
-from tpu_inductor.schedule.types import Axis, Operand, Role, Space, TileSchedule
+from tpu_inductor.schedule.types import Axis, Form, Operand, Role, Space, TileSchedule
 
 CHUNK_AT = "start"
 """The variable that holds where the chunk begins in its block."""
@@ -186,6 +186,10 @@ class Body:
 
     def ref_text(self, operand: Operand, ref: str) -> str:
         """The part of a block that the body works on at once."""
+        if operand.form is Form.WHOLE_VECTOR:
+            axis = self.schedule.axis(operand.places[-1].axis)
+            start = f"pl.multiple_of({self.pids[axis.name]} * {axis.tile}, {axis.tile})"
+            return f"{ref}[pl.ds({start}, {axis.tile})]"
         axes = [self.schedule.axis(p.axis) for p in operand.places]
         present = [(a, p.is_present) for a, p in zip(axes, operand.places, strict=True)]
         parts = [
@@ -201,7 +205,7 @@ class Body:
             name = self.names.fresh(operand.var)
             present = frozenset(p.axis for p in operand.places if p.is_present)
             text = self.ref_text(operand, self.refs[operand])
-            if self.schedule.is_vector(operand):
+            if operand.form.is_vector:
                 text = f"{text}.reshape({self._shape(present, space)})"
             if operand.var.type.dtype is DType.BOOL:
                 text = f"{text}.astype(jnp.int32) != 0"

@@ -193,7 +193,7 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         if operand.var.type.dtype is DType.BOOL:
             # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
             text = f"jnp.where({text}, 1, 0).astype({dtype_text(stored_dtype(operand.var.type))})"
-        if schedule.is_vector(operand):
+        if operand.form.is_vector:
             text = f"{text}.reshape({schedule.block(operand)[0]})"
         body.lines.append(f"{body.ref_text(operand, ref)} = {text}")
 
