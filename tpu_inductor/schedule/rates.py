@@ -12,6 +12,9 @@ from tpu_inductor.target import TpuTarget
 DMA_LATENCY_US = 1.0
 """From the start of a copy to its arrival, beside the bytes; what the deviceless clock assumes."""
 
+ROW_COPY_US = 1.0
+"""XLA's copy between a vector and a matrix of one row; by the deviceless clock, on every chip."""
+
 STEP_CYCLES = 190
 """Grid bookkeeping of one step, and filling and draining the units."""
 
