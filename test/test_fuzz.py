@@ -1,5 +1,6 @@
 """The fuzzer finds planted faults and shrinks them, and a fixed share of programs has none."""
 
+import math
 from contextlib import nullcontext
 
 import pytest
@@ -105,6 +106,14 @@ def test_floats_may_differ_by_what_their_order_costs():
     total = program((("y",), "{0}.sum(0)", ("x",)), calls=((1000,),))
     assert differences(total, lambda x: (x.flip(0).sum(0),)) == set()
     assert differences(total, lambda x: (x.flip(0).sum(0) + 1e-2,)) == {"value"}
+
+
+def test_denormals_may_be_flushed_in_arithmetic_but_not_in_comparisons():
+    x = Input("x", (40,), "float32", "tiny", 0)
+    ratio = program((("y",), "{0} / {0}", ("x",)), inputs=(x,))
+    assert differences(ratio, lambda x: (torch.where(x.abs() < 1e-37, math.nan, x / x),)) == set()
+    greater = program((("y",), "{0} > 0", ("x",)), inputs=(x,))
+    assert differences(greater, lambda x: (x > 1e-37,)) == {"value"}
 
 
 @pytest.mark.parametrize("data", DATA)

@@ -2,7 +2,8 @@
 
 Sums in another order, fused multiply-adds and intermediate results that are not rounded differ in
 the last places, and what follows (floor, a comparison, a cancellation) may make any difference of
-that. So every operand of a call that rounds is perturbed by a few units in the last place.
+that. So every operand of a call that rounds is perturbed by a few units in the last place, and one
+run flushes denormals in such calls, as XLA does on the CPU. Comparisons and moves stay exact.
 """
 
 from typing import Any
@@ -39,10 +40,14 @@ _ROUNDS_NOTHING = {
 
 
 class Noise(TorchDispatchMode):
-    """Perturbs the float operands of every call that rounds. The same noise for the same seed."""
+    """Perturbs the float operands of every call that rounds. The same noise for the same seed.
+
+    Seed 0 flushes denormals in these calls.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
+        self._flushes = seed == 0
         self._rng = torch.Generator().manual_seed(seed)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -61,7 +66,11 @@ class Noise(TorchDispatchMode):
         ]
         for i in written & set(range(len(args))):
             self._disturb(args[i])
-        return func(*noisy, **kwargs)
+        torch.set_flush_denormal(self._flushes)
+        try:
+            return func(*noisy, **kwargs)
+        finally:
+            torch.set_flush_denormal(False)
 
     def _perturb(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype not in RELATIVE or not tensor.numel():
