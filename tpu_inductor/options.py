@@ -82,6 +82,8 @@ class Options:
 
     `fuel` fuses the first n regions alone. `interpret` runs the kernels of a TPU target in Pallas
     interpret mode on the CPU; "tpu" adds the TPU's semantics: unwritten memory is NaN, races raise.
+    `check_indices` raises as torch does at an index out of range and an integer division by zero;
+    None means for the target "cpu" alone.
     """
 
     mode: str | None = None
@@ -92,6 +94,7 @@ class Options:
     target: str | None = None
     interpret: Interpret = False
     prefer: str = "auto"
+    check_indices: bool | None = None
     cache_dir: Path = field(default_factory=_default_cache_dir)
 
     @staticmethod
@@ -130,6 +133,10 @@ def _read_flag(value: object, source: str) -> bool:
     if not isinstance(flag, bool):
         raise _bad(source, value, "True, False (variables: 1, 0)")
     return flag
+
+
+def _read_flag_or_none(value: object, source: str) -> bool | None:
+    return None if value in (None, "") else _read_flag(value, source)
 
 
 def _read_count(value: object, source: str) -> int | None:
@@ -177,6 +184,7 @@ _READERS: dict[str, Callable[[object, str], object]] = {
     "target": _optional(_choice(TARGETS)),
     "interpret": _read_interpret,
     "prefer": _choice(PREFER),
+    "check_indices": _read_flag_or_none,
     "cache_dir": _read_path,
 }
 
@@ -186,4 +194,5 @@ _VARIABLES = {
     "fuel": "TPU_TILE_FUEL",
     "cache_dir": "TPU_TILE_CACHE_DIR",
     "target": "TPU_TILE_TARGET",
+    "check_indices": "TPU_TILE_CHECK_INDICES",
 }

@@ -60,7 +60,9 @@ def lower_graph(
 ) -> Lowered | Reject:
     """All stages before the runtime. Rejects a graph that is not one of plain tensors."""
     chip = target(options.target or "cpu")
-    imported = import_fx(gm, name, sizes)
+    given = options.check_indices
+    has_checks = not chip.is_tpu if given is None else given
+    imported = import_fx(gm, name, sizes, has_checks=has_checks)
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)

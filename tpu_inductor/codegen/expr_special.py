@@ -68,6 +68,15 @@ def _scatter(eqn: Eqn, ops: Sequence[str]) -> str:
     return f"jnp.transpose({text}, {back})" if moved else text
 
 
+def _check(eqn: Eqn, ops: Sequence[str]) -> str:
+    (x,), attrs = typed_operands(eqn, ops), eqn.attrs
+    assert isinstance(attrs, A.Check)
+    distance = f"({x}.astype(jnp.int64) - {attrs.start}).astype(jnp.uint64)"
+    if attrs.ignored is not None:
+        distance = f"jnp.where({x} == {attrs.ignored}, 0, {distance})"
+    return f"jnp.max({distance}, initial=0)"
+
+
 _MODES = {"set": "set", "add": "add", "mul": "multiply", "max": "max", "min": "min"}
 _ON_BOOL = {"set": "set", "add": "max", "mul": "min", "max": "max", "min": "min"}
 
@@ -179,6 +188,7 @@ SPECIAL: dict[str, Spelling] = {
     "rev": _rev,
     "gather": _gather,
     "scatter": _scatter,
+    "check": _check,
     "cumsum": _cumulative("lax.cumsum", _ADDS),
     "cumprod": _cumulative("lax.cumprod", _ADDS),
     "cummax": _cumulative("lax.cummax", _ORDERS),

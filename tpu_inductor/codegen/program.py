@@ -16,6 +16,7 @@ from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
 from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.origin import Origin
+from tpu_inductor.graph.prims import CHECK
 from tpu_inductor.regions.region import Region, Segment, Tier
 from tpu_inductor.schedule.types import TileSchedule
 
@@ -49,7 +50,8 @@ class Program:
     """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
 
     `eqns` are what it computes; a program that was read from a file has none. `calls` are its
-    kernels, in the order in which they run.
+    kernels, in the order in which they run. With `checks` there is one more result: what each of
+    these equations gives, as a vector.
     """
 
     name: str
@@ -58,6 +60,10 @@ class Program:
     outputs: tuple[Var, ...]
     eqns: tuple[Eqn, ...] = ()
     calls: tuple[KernelCall, ...] = ()
+
+    @property
+    def checks(self) -> tuple[Eqn, ...]:
+        return _checks(self.eqns)
 
 
 def print_program(
@@ -82,13 +88,20 @@ def print_program(
     names = Names()
     args = [names.of(v) for v in segment.inputs]
     results = "".join(f"{names.of(v)}, " for v in segment.outputs)
+    eqns = tuple(eqn for region in segment.regions for eqn in region.eqns)
+    if checks := _checks(eqns):
+        results += f"jnp.stack([{', '.join(names.of(eqn.out) for eqn in checks)}]), "
     parts = [_HEADER.format(name=name, target=target)]
     parts += [f"\n{kernel.named(function)}\n" for kernel, function in kernels.items()]
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
-    eqns = tuple(eqn for region in segment.regions for eqn in region.eqns)
-    return Program(name, "".join(parts), segment.inputs, segment.outputs, eqns, tuple(calls))
+    text = "".join(parts)
+    return Program(name, text, segment.inputs, segment.outputs, eqns, tuple(calls))
+
+
+def _checks(eqns: tuple[Eqn, ...]) -> tuple[Eqn, ...]:
+    return tuple(eqn for eqn in eqns if eqn.prim == CHECK)
 
 
 def _value_names(segment: Segment) -> list[str]:

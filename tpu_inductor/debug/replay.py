@@ -38,7 +38,8 @@ def run_program(
     launch = adapter.compile(program, interpret)
     pairs = zip(inputs, program.inputs, strict=True)
     results = launch([adapter.stage(t, v.type.dtype) for t, v in pairs])
-    pairs = zip(results, program.outputs, strict=True)
+    # Beyond the outputs lies what checks give, which made-up inputs may fail.
+    pairs = zip(results, program.outputs, strict=False)
     return tuple(adapter.to_torch(r, v.type.dtype) for r, v in pairs)
 
 

@@ -52,15 +52,20 @@ class _Import:
     )
 
 
-def import_fx(gm: GraphModule, name: str, sizes: Sizes) -> Imported | Reject:
-    """`gm` as a concrete graph, with `sizes` for its shape symbols, or why it stays torch."""
+def import_fx(
+    gm: GraphModule, name: str, sizes: Sizes, *, has_checks: bool = False
+) -> Imported | Reject:
+    """`gm` as a concrete graph, with `sizes` for its shape symbols, or why it stays torch.
+
+    With `has_checks`, the graph raises at integers that eager torch refuses.
+    """
     unknown = [s for s in shape_symbols(gm) if s not in sizes]
     if unknown:
         return Reject(f"a shape depends on data: {', '.join(map(str, unknown))}")
     problem = check_whole_graph(gm, sizes)
     if problem is not None:
         return problem
-    state = _Import(gm, sizes, Builder())
+    state = _Import(gm, sizes, Builder(has_checks=has_checks))
     inputs = bind_inputs(state.b, gm, sizes, state.env)
     _import_constants(state)
     for node in gm.graph.nodes:

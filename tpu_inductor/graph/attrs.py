@@ -136,6 +136,21 @@ class Scatter:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """The integers that eager torch accepts: `count` from `start` on, modulo 2**64, and `ignored`.
+
+    A divisor may be all but 0: 2**64 - 1 integers from 1 on. Others raise `error`, "IndexError" or
+    "RuntimeError", with torch's `message`, where `{found}` stands for the integer.
+    """
+
+    start: int
+    count: int
+    error: str
+    message: str
+    ignored: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sort:
     """A stable sort along `dim`. Results: the values, and their int64 indices. NaN is largest."""
 
@@ -205,6 +220,7 @@ Attrs: TypeAlias = (
     | Dot
     | Gather
     | Scatter
+    | Check
     | Sort
     | Conv
     | Attention

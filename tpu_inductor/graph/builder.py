@@ -7,7 +7,7 @@ from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
 from tpu_inductor.graph.origin import COMPILER, Origin
-from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
+from tpu_inductor.graph.prims import CHECK, EAGER, PRIMS, Kind
 from tpu_inductor.graph.types import DType, Scalar, Shape, TensorType
 
 
@@ -25,12 +25,14 @@ class Builder:
     """Appends equations of one origin; `at` gives a view for another origin.
 
     `out` holds the types that torch gives the node being lowered: a lowering may rely on them.
+    Without `has_checks`, `check` adds nothing.
     """
 
     sink: _Sink = field(default_factory=_Sink)
     origin: Origin = COMPILER
     hint: str = ""
     out: tuple[TensorType, ...] = ()
+    has_checks: bool = False
 
     @staticmethod
     def after(graph: Graph) -> "Builder":
@@ -82,6 +84,11 @@ class Builder:
         outputs = tuple(Var(self._fresh(self.hint), t) for t in types)
         self.sink.eqns.append(Eqn(EAGER, tuple(operands), outputs, call, self.origin))
         return outputs
+
+    def check(self, x: Value, attrs: A.Check) -> None:
+        """Has the call raise, as torch would, where an element of `x` is not what `attrs` allows."""
+        if self.has_checks and x.type.size:
+            self.one(CHECK, self.tensor(x), attrs=attrs)
 
     def finish(self, name: str, outputs: Sequence[Value]) -> Graph:
         return Graph(name, tuple(self.sink.inputs), tuple(self.sink.eqns), tuple(outputs))

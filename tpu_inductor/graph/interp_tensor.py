@@ -116,6 +116,17 @@ def _scatter(attrs: A.Scatter, x: Tensor, updates: Tensor, *indices: Tensor) -> 
     return moved.permute([order.index(d) for d in range(x.ndim)])
 
 
+def _reach(attrs: A.Check, x: Tensor) -> Tensor:
+    """The largest distance from `start`, compared as unsigned."""
+    distance = x.to(torch.int64) - attrs.start
+    if attrs.ignored is not None:
+        distance = torch.where(x == attrs.ignored, 0, distance)
+    if not distance.numel():
+        return torch.zeros((), dtype=torch.uint64)
+    sign = torch.tensor(torch.iinfo(torch.int64).min)
+    return ((distance ^ sign).max() ^ sign).view(torch.uint64)
+
+
 def _write_rows(table: Tensor, row: Tensor, updates: Tensor, mode: str) -> Tensor:
     if table.numel() == 0 or row.numel() == 0:
         return table
@@ -218,6 +229,7 @@ MOVEMENT: dict[str, Meaning] = {
     "rev": _rev,
     "gather": _gather,
     "scatter": _scatter,
+    "check": _reach,
 }
 """The rows of `interp.MEANING` that create and move elements."""
 

@@ -4,6 +4,8 @@ Pointwise operands have one shape; a 0-dimensional literal fits any. Types never
 lowerings insert `convert`. Integer arithmetic wraps. `max` and `min` spread NaN; `argmax` and
 `argmin` name the first NaN, else the first extreme value. `div` is for floats, `idiv`
 truncates and `rem` follows it (the sign of the dividend), for floats `rem` is C's fmod.
+`check` tells how far from `start` the integers of its operand reach, at most, modulo 2**64; a program
+returns that beside its results, and the runtime raises where it is not below `count`.
 `round` is half to even. Shifts by an amount out of range give 0 (or the sign for `shift_right`).
 """
 
@@ -25,6 +27,9 @@ class Kind(enum.Enum):
     DOT = "dot"
     OTHER = "other"
     EAGER = "eager"
+
+
+CHECK = "check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ def _rows() -> list[Prim]:
         Prim("rev", other, T.keep),
         Prim("gather", other, T.gather),
         Prim("scatter", other, T.scatter),
+        Prim("check", other, T.check),
         *(Prim(n, other, T.keep) for n in CUMULATIVE),
         Prim("sort", other, T.sort),
         Prim("conv", other, T.conv),

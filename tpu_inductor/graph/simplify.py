@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
-from tpu_inductor.graph.prims import EAGER
+from tpu_inductor.graph.prims import CHECK, EAGER
 from tpu_inductor.graph.rewrites import REWRITES, Makers
 
 
@@ -75,13 +75,13 @@ def drop_dead(graph: Graph) -> Graph:
 
 
 def has_effect(eqn: Eqn) -> bool:
-    """Whether running the call is visible beyond its results.
+    """Whether running the equation is visible beyond its results.
 
-    So are calls that write an operand or draw random numbers, calls without results (checks), and
+    So are checks, which raise, and calls that write an operand or draw random numbers, calls without results (checks), and
     higher-order or opaque calls, which may do any of it.
     """
     if not isinstance(eqn.attrs, A.EagerCall):
-        return False
+        return eqn.prim == CHECK
     schema = getattr(eqn.attrs.target, "_schema", None)
     tags = {tag.name for tag in getattr(eqn.attrs.target, "tags", ())}
     random = "nondeterministic_seeded" in tags

@@ -137,6 +137,11 @@ def scatter(
     return (x,)
 
 
+def check(attrs: A.Check, x: TensorType) -> tuple[TensorType, ...]:
+    _check(x.dtype.is_int, f"check of {x}")
+    return (TensorType((), DType.U64),)
+
+
 def sort(attrs: A.Sort, x: TensorType) -> tuple[TensorType, ...]:
     _check(0 <= attrs.dim < x.rank, f"sort of {x} along {attrs.dim}")
     return (x, x.with_dtype(DType.I64))

@@ -1,6 +1,7 @@
 """Sums, products, quotients, powers, extrema and interpolation."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.checks import check_divisor
 from tpu_inductor.lowerings.promote import as_type, exact, number, opmath_dtype, pointwise
 from tpu_inductor.lowerings.registry import lowering
 
@@ -63,12 +65,22 @@ def div_mode(b: Builder, x: Any, other: Any, rounding_mode: str | None) -> Value
     if rounding_mode is None:
         return div(b, x, other)
     quotient = floor_quotient if rounding_mode == "floor" else _truncated_quotient
-    return pointwise(b, lambda p, q: quotient(b, p, q), x, other)
+    return _divide(b, quotient, x, other)
 
 
 @lowering(aten.floor_divide.default, aten.floor_divide.Scalar)
 def floor_divide(b: Builder, x: Any, other: Any) -> Value:
     return div_mode(b, x, other, "floor")
+
+
+def _divide(b: Builder, fn: Callable[[Builder, Value, Value], Value], x: Any, other: Any) -> Value:
+    """`fn` of a dividend and a divisor, which for integers must not be 0."""
+
+    def divide(p: Value, q: Value) -> Value:
+        check_divisor(b, q)
+        return fn(b, p, q)
+
+    return pointwise(b, divide, x, other)
 
 
 def _truncated_quotient(b: Builder, x: Value, y: Value) -> Value:
@@ -118,12 +130,12 @@ def _needs_floor(b: Builder, rem: Value, y: Value) -> Value:
 
 @lowering(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def remainder(b: Builder, x: Any, other: Any) -> Value:
-    return pointwise(b, lambda p, q: floor_remainder(b, p, q), x, other)
+    return _divide(b, floor_remainder, x, other)
 
 
 @lowering(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(b: Builder, x: Any, other: Any) -> Value:
-    return pointwise(b, lambda p, q: b.op("rem", p, q), x, other)
+    return _divide(b, lambda b, p, q: b.op("rem", p, q), x, other)
 
 
 # -- powers ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.checks import check_bags
 from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
@@ -91,6 +92,7 @@ def embedding_bag(
         return Reject("embedding bags without elements")
     if b.out[1].size not in (0, count) or (mode != SUM and b.out[2].size != bags):
         return Reject("an embedding bag with another number of offsets than bags")
+    check_bags(b, indices, offsets, weight.type.dims[0])
     places = b.tensor(b.convert(indices, DType.I64))
     bag = _bag_of(b, b.convert(offsets, DType.I64), count)
     kept = bag

@@ -12,6 +12,14 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder, broadcast_shapes
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType, Scalar, Shape
+from tpu_inductor.lowerings.checks import (
+    check_along,
+    check_flat,
+    check_rows,
+    check_selected,
+    check_sorter,
+    check_wrapped,
+)
 from tpu_inductor.lowerings.dims import at_least_1d, move_dims, wrap_dim
 from tpu_inductor.lowerings.registry import lowering
 
@@ -58,8 +66,23 @@ def index_position(dims: tuple[int, ...]) -> int:
     return dims[0] if adjacent else 0
 
 
-@lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
+def check_indices(b: Builder, x: Value, indices: Sequence[Value | None]) -> None:
+    for dim, index in enumerate(indices):
+        if index is not None:
+            check_wrapped(b, index, dim, x.type.dims[dim])
+
+
+@lowering(aten.index.Tensor)
 def index(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value | Reject:
+    if any(i is not None and i.type.dtype in MASKS for i in indices):
+        return _DATA_DEPENDENT
+    if b.out[0].size:
+        check_indices(b, x, indices)
+    return index_unchecked(b, x, indices)
+
+
+@lowering(aten._unsafe_index.Tensor)
+def index_unchecked(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value | Reject:
     if any(i is not None and i.type.dtype in MASKS for i in indices):
         return _DATA_DEPENDENT
     dims, arrays = split_indices(b, x, indices)
@@ -73,6 +96,7 @@ def index(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value | Reje
 def index_select(b: Builder, x: Value, dim: int, index: Value) -> Value:
     dim = wrap_dim(dim, x.type.rank)
     index = at_least_1d(b, index)
+    check_selected(b, index, x, dim)
     rows = b.one("gather", at_least_1d(b, x), index, attrs=A.Gather((dim,)))
     return b.reshape(move_dims(b, rows, (0,), (dim,)), b.out[0].shape)
 
@@ -86,6 +110,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Value:
+    check_rows(b, indices, weight.type.dims[0])
     return b.one("gather", b.tensor(weight), b.tensor(indices), attrs=A.Gather((0,)))
 
 
@@ -101,12 +126,15 @@ def gather(b: Builder, x: Value, dim: int, index: Value, *, sparse_grad: bool = 
     if out.size == 0:
         return b.full(out.shape, out.dtype, 0)
     dim = wrap_dim(dim, x.type.rank)
-    found = take_along(b, at_least_1d(b, x), dim, at_least_1d(b, index))
+    x = at_least_1d(b, x)
+    check_along(b, index, dim, x.type.dims[dim])
+    found = take_along(b, x, dim, at_least_1d(b, index))
     return b.reshape(found, out.shape)
 
 
 @lowering(aten.take.default)
 def take(b: Builder, x: Value, index: Value) -> Value:
+    check_flat(b, index, x.type.size)
     flat = b.reshape(x, (x.type.size,))
     return b.one("gather", flat, wrap_index(b, index, x.type.size), attrs=A.Gather((0,)))
 
@@ -146,7 +174,9 @@ def _searched(
         return Reject("a search among values of another type")
     if edges.type.rank == 0 or edges.type.rank not in (1, x.type.rank):
         return Reject("a search in a sequence of another rank")
-    sorter = None if sorter is None else b.convert(sorter, DType.I64)
+    if sorter is not None:
+        check_sorter(b, sorter, edges.type.dims[-1])
+        sorter = b.convert(sorter, DType.I64)
     return b.convert(_search(b, edges, b.tensor(x), right, sorter), b.out[0].dtype)
 
 

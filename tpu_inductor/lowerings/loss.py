@@ -2,7 +2,7 @@
 
 The likelihood of the target class is picked by comparing a row's class numbers with the target, not
 by a gather: so it joins the kernel of the log_softmax above it, and its gradient needs no scatter.
-A target that is no class, which torch refuses, gives NaN.
+A target that is no class gives NaN where nothing checks it.
 """
 
 import math
@@ -13,6 +13,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType, Shape, TensorType
+from tpu_inductor.lowerings.checks import check_classes
 from tpu_inductor.lowerings.reduction import accumulator, mean_over
 from tpu_inductor.lowerings.registry import lowering
 
@@ -116,6 +117,7 @@ def nll_loss(
 ) -> tuple[Value, Value] | Reject:
     if target.type.size * x.type.dims[_class_dim(x)] != x.type.size:
         return Reject("targets that do not match the rows")
+    check_classes(b, target, x.type.dims[_class_dim(x)], ignore_index)
     wide = b.convert(x, accumulator(x.type.dtype))
     zero = b.lit(0, wide.type.dtype)
     along = _target_along(b, x, target)
@@ -153,6 +155,8 @@ def nll_loss_backward(
     """-weight * grad at the target class of each row that counts, 0 elsewhere."""
     if target.type.size * x.type.dims[_class_dim(x)] != x.type.size:
         return Reject("targets that do not match the rows")
+    if reduction != _NONE:
+        check_classes(b, target, x.type.dims[_class_dim(x)], ignore_index)
     wide = accumulator(x.type.dtype)
     grad = b.convert(grad_output, wide)
     if reduction == _MEAN:

@@ -12,10 +12,19 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import DType, Scalar, Shape
+from tpu_inductor.lowerings.checks import (
+    check_added,
+    check_along,
+    check_copied,
+    check_flat,
+    check_source,
+    check_wrapped,
+)
 from tpu_inductor.lowerings.dims import Size, at_least_1d, move_dims, wrap_dim
 from tpu_inductor.lowerings.indexing import (
     MASKS,
     aligned_indices,
+    check_indices,
     index_position,
     split_indices,
     wrap_index,
@@ -53,8 +62,22 @@ def as_operand(b: Builder, number: Number, dtype: DType) -> Value:
 
 
 # -- index_put -----------------------------------------------------------------
-@lowering(aten.index_put.default, aten._unsafe_index_put.default)
+@lowering(aten.index_put.default)
 def index_put(
+    b: Builder,
+    x: Value,
+    indices: Sequence[Value | None],
+    values: Value,
+    accumulate: bool = False,
+) -> Value | Reject:
+    has_mask = any(i is not None and i.type.dtype in MASKS for i in indices)
+    if x.type.size and not has_mask:
+        check_indices(b, x, indices)
+    return index_put_unchecked(b, x, indices, values, accumulate)
+
+
+@lowering(aten._unsafe_index_put.default)
+def index_put_unchecked(
     b: Builder,
     x: Value,
     indices: Sequence[Value | None],
@@ -99,6 +122,7 @@ def _put_where(
 @lowering(aten.put.default)
 def put(b: Builder, x: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     size = index.type.size
+    check_flat(b, index, x.type.size)
     flat = b.reshape(x, (x.type.size,))
     places = b.reshape(wrap_index(b, index, x.type.size), (size,))
     updates = b.reshape(source, (size,))
@@ -114,7 +138,10 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     if source.type.size == 0 or out.size == 0:
         return x
     mask = b.broadcast_to(b.convert(mask, DType.BOOL), out.shape)
-    order = b.op("max", _rank_of_true(b, mask), b.lit(0, DType.I64))
+    rank = _rank_of_true(b, mask)
+    last = b.slice(rank, 0, mask.type.size - 1, mask.type.size)
+    check_source(b, b.op("add", last, b.lit(1, DType.I64)), source.type.size)
+    order = b.op("max", rank, b.lit(0, DType.I64))
     line = b.reshape(source, (source.type.size,))
     taken = b.one("gather", line, order, attrs=A.Gather((0,)))
     return b.op("select", mask, b.reshape(taken, out.shape), x)
@@ -160,6 +187,8 @@ def index_add(
 ) -> Value:
     dtype = x.type.dtype
     wide = accumulator(dtype)
+    if x.type.size:
+        check_added(b, index, x, wrap_dim(dim, x.type.rank), alpha != 1)
     rows = b.convert(source, wide)
     if alpha != 1:
         scale = as_operand(b, alpha, wide)
@@ -173,6 +202,8 @@ def index_copy(b: Builder, x: Value, dim: int, index: Value, source: Value) -> V
     dim = wrap_dim(dim, x.type.rank)
     source, target = at_least_1d(b, source), at_least_1d(b, x)
     count = index.type.size
+    if x.type.size:
+        check_copied(b, index, dim, target.type.dims[dim])
     rows = b.reshape(source, (*target.type.shape[:dim], count, *target.type.shape[dim + 1 :]))
     return _write_rows(b, x, dim, index, rows, "set")
 
@@ -184,6 +215,8 @@ def index_fill(b: Builder, x: Value, dim: int, index: Value, value: Number) -> V
     count = index.type.size
     shape = (*target.type.shape[:dim], count, *target.type.shape[dim + 1 :])
     rows = b.broadcast_to(as_operand(b, value, x.type.dtype), shape)
+    if x.type.size:
+        check_wrapped(b, index, dim, target.type.dims[dim])
     places = wrap_index(b, index, target.type.dims[dim])
     return _write_rows(b, x, dim, places, rows, "set")
 
@@ -194,8 +227,9 @@ def _write_along(b: Builder, x: Value, dim: int, index: Value, src: Value, mode:
     target, index = at_least_1d(b, x), at_least_1d(b, index)
     if index.type.size == 0:
         return b.tensor(x)
-    dims = range(target.type.rank)
-    arrays = aligned_indices(b, index.type.shape, wrap_dim(dim, x.type.rank), index)
+    dims, dim = range(target.type.rank), wrap_dim(dim, x.type.rank)
+    check_along(b, index, dim, target.type.dims[dim])
+    arrays = aligned_indices(b, index.type.shape, dim, index)
     out = write(b, target, at_least_1d(b, src), dims, arrays, mode)
     return b.reshape(out, x.type.shape)
 

@@ -7,6 +7,7 @@ import torch
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value
 from tpu_inductor.graph.types import DType, Scalar
+from tpu_inductor.lowerings.checks import check_along, check_rows
 from tpu_inductor.lowerings.dims import at_least_1d, wrap_dim
 from tpu_inductor.lowerings.indexing import aligned_indices
 from tpu_inductor.lowerings.reduction import accumulator
@@ -91,7 +92,9 @@ def scatter_reduce(
     target, index = at_least_1d(b, x), at_least_1d(b, index)
     if index.type.size == 0:
         return b.tensor(x)
-    arrays = aligned_indices(b, index.type.shape, wrap_dim(dim, x.type.rank), index)
+    dim = wrap_dim(dim, x.type.rank)
+    check_along(b, index, dim, target.type.dims[dim])
+    arrays = aligned_indices(b, index.type.shape, dim, index)
     dims = tuple(range(target.type.rank))
     out = _reduce_at(b, target, updates, dims, arrays, reduce, include_self)
     return b.reshape(out, x.type.shape)
@@ -112,6 +115,8 @@ def index_reduce(
     if index.type.size == 0:
         return b.tensor(x)
     dim = wrap_dim(dim, x.type.rank)
+    if x.type.size:
+        check_rows(b, index, target.type.dims[dim])
     perm = (dim, *(d for d in range(target.type.rank) if d != dim))
     rows = b.transpose(at_least_1d(b, source), perm)
     out = _reduce_at(b, target, rows, (dim,), (index,), reduce, include_self)

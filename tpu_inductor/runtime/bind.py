@@ -25,6 +25,7 @@ from tpu_inductor.graph.signature import (
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.protocol import Adapter
+from tpu_inductor.runtime.checks import raise_failures
 from tpu_inductor.runtime.results import (
     Reader,
     may_alias,
@@ -186,7 +187,8 @@ def _bind_step(b: _Binder, step: Program | Eqn, interpret: Interpret) -> None:
     inputs = tuple(b.array(v) for v in step.inputs)
     outputs = tuple(b.fresh() for _ in step.outputs)
     b.arrays.update(zip(step.outputs, outputs, strict=True))
-    b.steps.append(ProgramStep(b.adapter.compile(step, interpret), inputs, outputs))
+    launch = raise_failures(b.adapter.compile(step, interpret), step)
+    b.steps.append(ProgramStep(launch, inputs, outputs))
 
 
 def _bind_results(b: _Binder, signature: Signature) -> tuple[Reader, ...]:

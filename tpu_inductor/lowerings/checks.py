@@ -1,0 +1,102 @@
+"""What eager torch refuses on the CPU: indices out of range, targets that are no class, divisors 0.
+
+Each function adds the check of one family of operators, with torch's exception and words. Where the
+builder has no checks (TPU targets, unless asked for) they add nothing.
+"""
+
+from tpu_inductor.graph.attrs import Check
+from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.core import Lit, Value
+
+ALL_BUT_ONE = (1 << 64) - 1
+
+_OUT_OF_BOUNDS = "index {{found}} is out of bounds for dimension {dim} with size {extent}"
+_IN_SELF = "index out of range in self"
+
+
+def check_wrapped(b: Builder, index: Value, dim: int, extent: int) -> None:
+    """Of indexing and index_fill: `index` may count from the end."""
+    words = _OUT_OF_BOUNDS.format(dim=dim, extent=extent)
+    b.check(index, Check(-extent, 2 * extent, "IndexError", words))
+
+
+def check_flat(b: Builder, index: Value, size: int) -> None:
+    """Of take and put: `index` counts all elements, and may do so from the end."""
+    words = f"out of range: tried to access index {{found}} on a tensor of {size} elements."
+    b.check(index, Check(-size, 2 * size, "IndexError", words))
+
+
+def check_along(b: Builder, index: Value, dim: int, extent: int) -> None:
+    """Of gather and all scatters."""
+    words = _OUT_OF_BOUNDS.format(dim=dim, extent=extent)
+    b.check(index, Check(0, extent, "RuntimeError", words))
+
+
+def check_rows(b: Builder, index: Value, extent: int) -> None:
+    """Of embedding and index_reduce."""
+    b.check(index, Check(0, extent, "IndexError", _IN_SELF))
+
+
+def check_selected(b: Builder, index: Value, x: Value, dim: int) -> None:
+    """Of index_select of `x` along `dim`, which has a loop of its own for dimension 1."""
+    extent = (x.type.dims or (1,))[dim]
+    if dim != 1:
+        check_rows(b, index, extent)
+        return
+    words = f"INDICES element is out of DATA bounds, id={{found}} axis_dim={extent}"
+    b.check(index, Check(0, extent, "RuntimeError", words))
+
+
+def check_added(b: Builder, index: Value, x: Value, dim: int, is_scaled: bool) -> None:
+    """Of index_add to `x`, which torch runs as a scatter along the first or last dimension."""
+    extent = (x.type.dims or (1,))[dim]
+    is_scatter = x.type.rank > 1 and dim in (0, x.type.rank - 1) and not is_scaled
+    if is_scatter:
+        check_along(b, index, dim, extent)
+    else:
+        check_rows(b, index, extent)
+
+
+def check_copied(b: Builder, index: Value, dim: int, extent: int) -> None:
+    """Of index_copy."""
+    words = f"index_copy_(): {_OUT_OF_BOUNDS.format(dim=dim, extent=extent)}"
+    b.check(index, Check(0, extent, "IndexError", words))
+
+
+def check_bags(b: Builder, index: Value, offsets: Value, extent: int) -> None:
+    """Of embedding_bag: rows of the table, and offsets from 0 to the number of indices."""
+    words = (
+        f"an index of the bags takes value {{found}} which is not in the valid range [0, {extent})"
+    )
+    b.check(index, Check(0, extent, "RuntimeError", words))
+    count, bags = index.type.size, offsets.type.size
+    words = "offsets[0] has to be 0, but got {found}"
+    b.check(b.slice(offsets, 0, 0, min(bags, 1)), Check(0, 1, "RuntimeError", words))
+    words = f"offsets[-1] can not be greater than input's length {count} but got {{found}}"
+    last = b.slice(offsets, 0, max(bags - 1, 0), bags)
+    b.check(last, Check(0, count + 1, "RuntimeError", words))
+
+
+def check_classes(b: Builder, target: Value, classes: int, ignored: int) -> None:
+    """Of the negative log-likelihood, whose targets may be `ignored`."""
+    attrs = Check(0, classes, "IndexError", "Target {found} is out of bounds.", ignored)
+    b.check(target, attrs)
+
+
+def check_sorter(b: Builder, sorter: Value, extent: int) -> None:
+    """Of searchsorted."""
+    words = "torch.searchsorted(): sorter index out of range"
+    b.check(sorter, Check(0, extent, "RuntimeError", words))
+
+
+def check_source(b: Builder, wanted: Value, size: int) -> None:
+    """Of masked_scatter: the number of true elements, at most the `size` of the source."""
+    words = "Number of elements of source < number of ones in mask"
+    b.check(wanted, Check(0, size + 1, "RuntimeError", words))
+
+
+def check_divisor(b: Builder, divisor: Value) -> None:
+    """Of quotients and remainders of integers, unless they have no elements."""
+    is_sound = isinstance(divisor, Lit) and divisor.value != 0
+    if divisor.type.dtype.is_int and b.out[0].size and not is_sound:
+        b.check(divisor, Check(1, ALL_BUT_ONE, "RuntimeError", "ZeroDivisionError"))
