@@ -17,7 +17,7 @@ export ALLOW_MULTIPLE_LIBTPU_LOAD ?= 1
 
 WORKERS ?= 2
 
-.PHONY: venv demo test lint format bench clean
+.PHONY: venv demo test fuzz lint format bench clean
 
 venv: $(STAMP)
 
@@ -32,6 +32,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m test.fuzz $(FUZZ)
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

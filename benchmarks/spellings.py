@@ -13,11 +13,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from workloads import Spec, Workload
 
 from tpu_inductor.aot.messages import Argument, CompileRequest, argument_of
-from tpu_inductor.debug.explain import Explanation, explain
 from tpu_inductor.errors import InvalidIR, Unsupported
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.pipeline import Lowered
 from tpu_inductor.regions.region import Tier
+from tpu_inductor.reports.explain import Explanation, explain
 
 NARROW = {"int64": "int32", "float64": "float32"}
 """What JAX takes for 64-bit types unless it is told otherwise, so what one writes by hand gets."""

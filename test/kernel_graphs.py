@@ -98,6 +98,20 @@ def batched_dot(b: Builder, precision="highest"):
     return b.op("mul", dot(b, x, w, precision, batch=2), b.lit(2, F32))
 
 
+def stacked_dot(b: Builder, lhs, rhs, flips=(False, False)):
+    """1 + lhs @ rhs, stacks of matrices that broadcast; a side that flips is stored transposed."""
+    stack = tuple(map(max, lhs[:-2], rhs[:-2]))
+    outer = tuple(range(len(stack)))
+    operands: list[Value] = []
+    for name, shape, flip in zip("xw", (lhs, rhs), flips, strict=True):
+        *_, rows, cols = shape
+        x = tensor(b, name, (*shape[:-2], cols, rows) if flip else shape)
+        x = b.transpose(x, (*outer, len(outer) + 1, len(outer))) if flip else x
+        operands.append(b.broadcast_to(x, (*stack, rows, cols)))
+    attrs = A.Dot((len(stack) + 1,), (len(stack),), outer, outer, "highest", F32)
+    return b.op("add", b.one("dot", *operands, attrs=attrs), b.lit(1, F32))
+
+
 def gated_dot(b: Builder, precision="highest"):
     """A gate per batch: the rows of (batch, length) do not merge."""
     x, w, gate = tensor(b, "x", (2, 40, 64)), tensor(b, "w", (64, 200)), tensor(b, "g", (2, 1, 200))
@@ -137,6 +151,12 @@ def any_all(b: Builder, shape=(64, 256)):
 def arg_extremes(b: Builder, shape=(64, 300)):
     x = tensor(b, "x", shape)
     return [b.one(prim, x, attrs=A.Axis(1)) for prim in ("argmax", "argmin")]
+
+
+def flat_arg_extremes(b: Builder, shape, perm, flat, dim):
+    """The places along a dimension into which dimensions merge, in another order than stored."""
+    x = b.reshape(b.transpose(tensor(b, "x", shape), perm), flat)
+    return [b.one(prim, x, attrs=A.Axis(dim)) for prim in ("argmax", "argmin")]
 
 
 def middle(b: Builder, shape=(5, 33, 130)):

@@ -3,15 +3,18 @@
 Snapshots lie in test/expected; EXPECTTEST_ACCEPT=1 writes them anew.
 """
 
+import itertools
 import os
 from pathlib import Path
 
 import kernel_graphs as K
 import pytest
-from gates import V5E, compile_graph, small_target
+from gates import V5E, assert_same, compile_graph, execute, small_target
 from kernel_graphs import BF16, I32, build, tensor
+from random_graphs import inputs_for
 
 from tpu_inductor.codegen.kernel import print_kernel
+from tpu_inductor.graph import interp
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget, target
@@ -88,6 +91,20 @@ def test_sixteen_bit_products_accumulate_in_float32():
     body = text(build(K.linear_gelu, 64, 128, 128, BF16, "default"))
     assert "preferred_element_type=jnp.float32" in body
     assert "precision=" not in body
+
+
+STACKS = list(itertools.product((1, 3), (1, 2)))
+
+
+@pytest.mark.parametrize("rhs", STACKS, ids=str)
+@pytest.mark.parametrize("lhs", STACKS, ids=str)
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True)], ids=str)
+def test_each_matrix_may_lack_each_axis_of_the_stack(lhs, rhs, flips):
+    graph = build(K.stacked_dot, (*lhs, 4, 4), (*rhs, 4, 4), flips)
+    compiled = compile_graph(graph, target("cpu"))
+    assert "lax.dot_general" in print_kernel(compiled.only).text
+    inputs = inputs_for(graph, seed=0)
+    assert_same(execute(graph, compiled.program, inputs), interp.run(graph, inputs), str(graph))
 
 
 @pytest.mark.parametrize(

@@ -65,3 +65,43 @@ def test_bilinear_and_distances_need_no_eager_call() -> None:
     compiled_like_eager(torch.cdist, torch.randn(6, 3), torch.randn(5, 3))
     compiled_like_eager(torch.dist, torch.randn(6, 3), torch.randn(6, 3))
     assert counters["tpu_tile"]["eager_ops"] == 0
+
+
+def test_a_matrix_times_a_stack_takes_its_epilogue() -> None:
+    one, stack, points = torch.randn(5, 4), torch.randn(3, 4, 8), torch.randn(3, 3)
+    bias, heads = torch.randn(3, 8), torch.randn(2, 3, 4, 5)
+    compiled_like_eager(lambda x, w: torch.relu(x @ w), one, stack)
+    compiled_like_eager(lambda x, w: torch.relu(x.t() @ w), torch.randn(4, 5), stack)
+    compiled_like_eager(lambda x, w: torch.bmm(x.expand(3, 5, 4), w).exp(), one, stack)
+    compiled_like_eager(lambda x, w: torch.bmm(w, x.expand(3, 8, 4).mT).exp(), one[:1], stack.mT)
+    compiled_like_eager(lambda p, r: p @ r * 2 + 1, points, torch.randn(3, 3, 3))
+    compiled_like_eager(lambda q, k: torch.tanh(q @ k), one[None, None], heads)
+    layers = torch.vmap(lambda w, b, x: torch.relu(x @ w + b), (0, 0, None))
+    compiled_like_eager(layers, stack, bias, one)
+
+
+@pytest.mark.parametrize("search", [torch.argmax, torch.argmin])
+def test_places_of_extremes(search: Callable[..., Any]) -> None:
+    x = torch.tensor([[3.0, 1.0, 3.0], [0.0, torch.nan, 0.0]])
+    images = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    for case in (x, x.T, x[:, :1], x.nan_to_num().long(), images, x[0, 0]):
+        torch._dynamo.reset()
+        compiled_like_eager(search, case)
+    compiled_like_eager(lambda x: search(x.flatten(1), 1), images)
+    compiled_like_eager(lambda x: search(x * 2, 1, keepdim=True), x[:, :1])
+    compiled_like_eager(lambda x: tuple((x + 1).max(1)) + tuple((x + 1).min(1)), x[:, 1:2])
+
+
+def test_numbers_in_the_place_of_tensors() -> None:
+    x = torch.randn(3, 4)
+    for fn in (
+        lambda v: v.sum() / 3,
+        lambda v: v.sum() * True,
+        lambda v: torch.add(v.sum(), 3, alpha=2),
+        lambda v: v.double().sum() - 0.1,
+        lambda v: v.int().sum() // 3,
+        lambda v: torch.where(v > 0, 2, v),
+        lambda v: 2 ** v.sum(),
+    ):
+        compiled_like_eager(torch.vmap(fn), x)
+    compiled_like_eager(torch.func.grad(lambda v: (v.sum() / 3) ** 2), x)

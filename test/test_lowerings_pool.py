@@ -68,8 +68,47 @@ def test_adaptive_avg_pool_and_gradient(out: tuple[int, int]) -> None:
 
 
 def test_wide_windows_are_rejected() -> None:
-    x = torch.randn(1, 20, 20)
-    assert isinstance(lower(aten.max_pool2d_with_indices.default, x, [17, 17]), Reject)
+    x = torch.randn(1, 20, 300)
+    assert isinstance(lower(aten.max_pool2d_with_indices.default, x, [1, 256]), Reject)
+    check(aten.max_pool2d_with_indices.default, x, [17, 17])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64])
+@pytest.mark.parametrize("size", [5, 13])
+def test_ties_go_to_the_first_place_in_row_major_order(dtype: torch.dtype, size: int) -> None:
+    x = torch.randint(-2, 2, (2, 3, 14, 17)).to(dtype)
+    for stride, pad, dilation in ((1, size // 2, 1), (2, 1, 1), (3, size // 2, 2)):
+        geometry = ([size], [stride], [pad], [dilation if size == 5 else 1], True)
+        check(aten.max_pool2d_with_indices.default, x, *geometry)
+    zeros = torch.zeros(1, 14, 17).to(dtype)
+    zeros[0, ::2] = -zeros[0, ::2]
+    check(aten.max_pool2d_with_indices.default, zeros, [size], [1], [size // 2])
+
+
+def test_the_last_nan_of_a_window_wins() -> None:
+    x = torch.randn(1, 12, 11)
+    x[torch.rand(x.shape) < 0.2] = NAN
+    x[torch.rand(x.shape) < 0.2] = INF
+    check(aten.max_pool2d_with_indices.default, x, [5, 4], [2, 1], [2, 2], [1, 2], True)
+    check(aten.max_pool3d_with_indices.default, x[None], [1, 3, 5], [1, 2, 1], [0, 1, 2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_windows_of_nothing_but_the_lowest_take_their_first_place_inside(
+    dtype: torch.dtype,
+) -> None:
+    low = -INF if dtype.is_floating_point else torch.iinfo(dtype).min
+    x = torch.full((1, 9, 8), low, dtype=dtype)
+    check(aten.max_pool2d_with_indices.default, x, [5, 3], [2, 1], [2, 1], [2, 3])
+    check(aten.max_pool2d_with_indices.default, x, [3, 3], [2, 2], [0, 0], [1, 1], True)
+
+
+def test_a_program_grows_with_the_sum_of_a_window() -> None:
+    x = torch.randn(1, 40, 40)
+    small, large = (
+        len(check(aten.max_pool2d_with_indices.default, x, [k, k], [1, 1]).eqns) for k in (5, 15)
+    )
+    assert large - small == 2 * 10 * 7
 
 
 @pytest.mark.parametrize("out", [(5, 7), (10, 14), (3, 4), (15, 5), (1, 1)])

@@ -36,6 +36,9 @@ SMALL = {
     "moments": build(K.group_moments),
     "any all": build(K.any_all),
     "arg extremes": build(K.arg_extremes),
+    "arg extremes of all": build(K.flat_arg_extremes, (9, 130), (0, 1), (9 * 130,), 0),
+    "arg extremes across": build(K.flat_arg_extremes, (5, 130, 6), (0, 2, 1), (5, 780), 1),
+    "arg extremes of one": build(K.flat_arg_extremes, (9, 1), (0, 1), (9, 1), 1),
     "middle": build(K.middle),
     "chain i32": build(K.chain, (9, 130), I32),
     "vector": build(K.chain, (4096,)),
@@ -74,6 +77,11 @@ MATMULS = {
     "linear": (build(K.linear_gelu), ()),
     "batched": (build(K.batched_dot), ("b0", "b1")),
     "gated": (build(K.gated_dot), ("b0",)),
+    "no batch on the left": (build(K.stacked_dot, (1, 40, 64), (3, 64, 72)), ("b0",)),
+    "a batch on either side": (
+        build(K.stacked_dot, (3, 1, 8, 8), (1, 2, 8, 8), (True, False)),
+        ("b0", "b1"),
+    ),
     "k tail bf16": (build(K.linear_gelu, 40, 9000, 130, BF16, "default"), ("k",)),
 }
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tpu_inductor.errors import InvalidIR, LaunchError, TpuInductorError, Unsupported
 
 if TYPE_CHECKING:
-    from tpu_inductor.debug.explain import Explanation, explain
+    from tpu_inductor.reports.explain import Explanation, explain
 
 __version__ = importlib.metadata.version("tpu_inductor")
 
@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Explanation": "tpu_inductor.debug.explain",
-    "explain": "tpu_inductor.debug.explain",
+    "Explanation": "tpu_inductor.reports.explain",
+    "explain": "tpu_inductor.reports.explain",
 }
 
 

@@ -8,16 +8,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tpu_inductor.aot.model import aot_compile
     from tpu_inductor.aot.pool import CompilerPool
-    from tpu_inductor.aot.report import Report
+    from tpu_inductor.reports.compile_model import aot_compile
+    from tpu_inductor.reports.compile_report import Report
 
 __all__ = ["CompilerPool", "Report", "aot_compile"]
 
 _LAZY = {
     "CompilerPool": "tpu_inductor.aot.pool",
-    "Report": "tpu_inductor.aot.report",
-    "aot_compile": "tpu_inductor.aot.model",
+    "Report": "tpu_inductor.reports.compile_report",
+    "aot_compile": "tpu_inductor.reports.compile_model",
 }
 
 

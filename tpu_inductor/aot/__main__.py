@@ -18,11 +18,11 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tpu_inductor.aot.model import aot_compile
 from tpu_inductor.aot.pool import TIMEOUT_S, CompilerPool
-from tpu_inductor.aot.report import Report
 from tpu_inductor.aot.require import require_libtpu, tpu_target
 from tpu_inductor.errors import Unsupported
+from tpu_inductor.reports.compile_model import aot_compile
+from tpu_inductor.reports.compile_report import Report
 
 Example: TypeAlias = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""

@@ -6,7 +6,7 @@ The phase is the kernel's straight-line code, or the function under `pl.when` th
 accumulation. Values are found by (space, variable); operands are loaded where they are first used.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -19,9 +19,9 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.regions.factors import Access, Factor
+from tpu_inductor.regions.factors import Access, Factor, Factoring
 from tpu_inductor.schedule.operands import stored_axes
-from tpu_inductor.schedule.types import Axis, Operand, Role, Space, TileSchedule
+from tpu_inductor.schedule.types import Axis, Form, Operand, Role, Space, TileSchedule
 
 CHUNK_AT = "start"
 """The variable that holds where the chunk begins in its block."""
@@ -86,19 +86,28 @@ class Body:
         return Held(name, axes)
 
     def _iota(self, eqn: Eqn, space: Space) -> Held:
-        attrs, factoring = cast(A.Iota, eqn.attrs), self.schedule.region.factoring
-        assert factoring is not None
-        along = stored_axes(factoring.values[eqn.out][attrs.dim], self.schedule.axes)
+        dim = cast(A.Iota, eqn.attrs).dim
+        along = self._axes_of(factoring_of(self.schedule).values[eqn.out][dim], eqn)
+        text = self._place_text(along, space)
+        dtype = eqn.out.type.dtype
+        if dtype is not DType.I32:
+            text = f"({text}).astype({dtype_text(dtype)})"
+        return self.define(eqn, text, frozenset(a.name for a in along))
+
+    def _axes_of(self, dim: Sequence[Factor], eqn: Eqn) -> list[Axis]:
+        """The axes of one dimension, the major one first."""
+        along = stored_axes(dim, self.schedule.axes)
         if along is None:
             raise InvalidIR(f"the axes of {eqn} interleave with those of the kernel")
+        return along
+
+    def _place_text(self, along: Iterable[Axis], space: Space) -> str:
+        """The position of each element along a dimension that is the product of these axes."""
         text = ""
         for axis in along:
             index = self.index_text(axis, space)
             text = f"({text}) * {axis.size} + {index}" if text else index
-        dtype = eqn.out.type.dtype
-        if dtype is not DType.I32:
-            text = f"({text}).astype({dtype_text(dtype)})"
-        return self.define(eqn, text or "jnp.int32(0)", frozenset(a.name for a in along))
+        return text or "jnp.int32(0)"
 
     def index_text(self, axis: Axis, space: Space) -> str:
         """The position of each element along `axis`: an array of extent 1 along the others."""
@@ -117,7 +126,10 @@ class Body:
     def _reduce(self, index: int, eqn: Eqn, space: Space) -> Held:
         axes = tuple(a for a in self.seen_axes(space) if a.is_reduced)
         operand = self.spread(self.operand(index, 0, space), axes, space)
-        text = self.partial_reduction(eqn, operand, axes, space)
+        if eqn.prim in ARG_REDUCE:
+            text = self._arg_reduction(index, eqn, operand, space)
+        else:
+            text = self.partial_reduction(eqn, operand, axes, space)
         if eqn.out.type.dtype is DType.BOOL:
             text = f"{text} != 0"
         return self.define(eqn, text, operand.axes - {a.name for a in axes})
@@ -129,20 +141,24 @@ class Body:
         seen = self.seen_axes(space)
         dims = tuple(i for i, a in enumerate(seen) if a in axes)
         dtype = eqn.inputs[0].type.dtype
-        if eqn.prim in ARG_REDUCE:
-            return self._arg_reduction(eqn, operand.text, axes, space)
         text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
         return block_reduction(eqn.prim, dtype, text, dims)
 
-    def _arg_reduction(self, eqn: Eqn, x: str, axes: tuple[Axis, ...], space: Space) -> str:
+    def _arg_reduction(self, index: int, eqn: Eqn, operand: Held, space: Space) -> str:
         """The first place of a NaN, else of the extreme value, by two reductions."""
         function = {"argmax": "jnp.max", "argmin": "jnp.min"}[eqn.prim]
-        (axis,) = axes
-        dim = self.seen_axes(space).index(axis)
-        best = f"{function}({x}, axis={dim}, keepdims=True)"
+        dim = cast(A.Axis, eqn.attrs).dim
+        along = self._axes_of(
+            factoring_of(self.schedule).of(self.schedule.eqns, index, 0)[dim], eqn
+        )
+        if not along:
+            return f"jnp.zeros_like({operand.text}, jnp.int32)"
+        x, dims = operand.text, tuple(i for i, a in enumerate(self.seen_axes(space)) if a in along)
+        best = f"{function}({x}, axis={dims}, keepdims=True)"
         found = f"({x} == {best}) | ({x} != {x})"
-        place = f"jnp.where({found}, {self.index_text(axis, space)}, {axis.size})"
-        return f"jnp.min({place}, axis={dim}, keepdims=True)"
+        size = eqn.inputs[0].type.dims[dim]
+        place = f"jnp.where({found}, {self._place_text(along, space)}, {size})"
+        return f"jnp.min({place}, axis={dims}, keepdims=True)"
 
     # -- helpers ----------------------------------------------------------------
     def masked(self, text: str, axes: Iterable[Axis], fill: str, space: Space) -> str:
@@ -186,6 +202,10 @@ class Body:
 
     def ref_text(self, operand: Operand, ref: str) -> str:
         """The part of a block that the body works on at once."""
+        if operand.form is Form.WHOLE_VECTOR:
+            axis = self.schedule.axis(operand.places[-1].axis)
+            start = f"pl.multiple_of({self.pids[axis.name]} * {axis.tile}, {axis.tile})"
+            return f"{ref}[pl.ds({start}, {axis.tile})]"
         axes = [self.schedule.axis(p.axis) for p in operand.places]
         present = [(a, p.is_present) for a, p in zip(axes, operand.places, strict=True)]
         parts = [
@@ -201,7 +221,7 @@ class Body:
             name = self.names.fresh(operand.var)
             present = frozenset(p.axis for p in operand.places if p.is_present)
             text = self.ref_text(operand, self.refs[operand])
-            if self.schedule.is_vector(operand):
+            if operand.form.is_vector:
                 text = f"{text}.reshape({self._shape(present, space)})"
             if operand.var.type.dtype is DType.BOOL:
                 text = f"{text}.astype(jnp.int32) != 0"
@@ -212,6 +232,10 @@ class Body:
 
 def factors_of(schedule: TileSchedule, var: Var) -> frozenset[Factor]:
     """The factors along which a value of the region varies."""
-    factoring = schedule.region.factoring
-    assert factoring is not None
-    return frozenset(f for dim in factoring.values[var] for f in dim)
+    return frozenset(f for dim in factoring_of(schedule).values[var] for f in dim)
+
+
+def factoring_of(schedule: TileSchedule) -> Factoring:
+    """The factors of the region that `schedule` is of."""
+    assert schedule.region.factoring is not None
+    return schedule.region.factoring

@@ -6,6 +6,7 @@ def _():
     out_ref[...] = acc_ref[...] + bias_ref[...]
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -102,34 +103,61 @@ def _gather_text(body: Body, index: int, ref: str) -> str:
 
 def _dot_text(body: Body, index: int) -> tuple[str, frozenset[str]]:
     """The product of this block's matrices, and the axes of the result."""
-    eqn, schedule = body.schedule.eqns[index], body.schedule
-    attrs = cast(A.Dot, eqn.attrs)
-    sides: list[tuple[str, list[str]]] = []
-    for slot, space in enumerate((Space.LHS, Space.RHS)):
-        body.run(schedule.members[space], space)
-        held = body.operand(index, slot, space)
-        k = schedule.axis("k")
-        text = body.masked(held.text, (k,), "0", space)
-        seen = [a.name for a in body.seen_axes(space)]
-        absent = tuple(i for i, name in enumerate(seen) if name not in held.axes)
-        present = [name for name in seen if name in held.axes]
-        sides.append((f"lax.squeeze({text}, {absent})" if absent else text, present))
-    (lhs, left), (rhs, right) = sides
-    batch = [name for name in left if name in right and name != "k"]
+    eqn = body.schedule.eqns[index]
+    lhs = _dot_side(body, index, 0, Space.LHS)
+    rhs = _dot_side(body, index, 1, Space.RHS)
+    # The free dimensions of the first come first, and the outer axes belong in front.
+    first, second = (lhs, rhs) if len(lhs.axes) >= len(rhs.axes) else (rhs, lhs)
+    batch = [name for name in first.axes if name in second.axes and name != "k"]
     numbers = (
-        f"((({left.index('k')},), ({right.index('k')},)), "
-        f"({_indices(left, batch)}, {_indices(right, batch)}))"
+        f"((({first.axes.index('k')},), ({second.axes.index('k')},)), "
+        f"({_indices(first.axes, batch)}, {_indices(second.axes, batch)}))"
     )
-    precise = ""
-    if eqn.inputs[0].type.dtype is DType.F32:
-        # Mosaic has one pass or six, but not the three of "high".
-        passes = "DEFAULT" if attrs.precision == "default" else "HIGHEST"
-        precise = f", precision=lax.Precision.{passes}"
-    text = f"lax.dot_general({lhs}, {rhs}, {numbers}{precise}, preferred_element_type=jnp.float32)"
-    return text, frozenset((*left, *right)) - {"k"}
+    how = f"{numbers}{_precision_text(eqn)}, preferred_element_type=jnp.float32"
+    text = f"lax.dot_general({first.text}, {second.text}, {how})"
+    free = [n for side in (first, second) for n in side.axes if n not in (*batch, "k")]
+    made = [*batch, *free]
+    return _in_main_order(body, text, made), frozenset(made)
 
 
-def _indices(order: list[str], names: list[str]) -> tuple[int, ...]:
+@dataclass(frozen=True, slots=True)
+class _DotSide:
+    """A matrix of a product: its text, and the axis of each of its dimensions."""
+
+    text: str
+    axes: tuple[str, ...]
+
+
+def _dot_side(body: Body, index: int, slot: int, space: Space) -> _DotSide:
+    """Operand `slot` without what lies beyond the contracted axis, and without axes it lacks."""
+    body.run(body.schedule.members[space], space)
+    held = body.operand(index, slot, space)
+    text = body.masked(held.text, (body.schedule.axis("k"),), "0", space)
+    seen = [a.name for a in body.seen_axes(space)]
+    absent = tuple(i for i, name in enumerate(seen) if name not in held.axes)
+    present = tuple(name for name in seen if name in held.axes)
+    return _DotSide(f"lax.squeeze({text}, {absent})" if absent else text, present)
+
+
+def _in_main_order(body: Body, text: str, made: list[str]) -> str:
+    """`text`, whose dimensions are along `made`, as an array of the main space."""
+    main = [a.name for a in body.seen_axes(Space.MAIN)]
+    order = [name for name in main if name in made]
+    if order != made:
+        text = f"jnp.transpose({text}, {_indices(made, order)})"
+    absent = tuple(i for i, name in enumerate(main) if name not in made)
+    return f"lax.expand_dims({text}, {absent})" if absent else text
+
+
+def _precision_text(eqn: Eqn) -> str:
+    if eqn.inputs[0].type.dtype is not DType.F32:
+        return ""
+    # Mosaic has one pass or six, but not the three of "high".
+    passes = "DEFAULT" if cast(A.Dot, eqn.attrs).precision == "default" else "HIGHEST"
+    return f", precision=lax.Precision.{passes}"
+
+
+def _indices(order: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
     return tuple(order.index(n) for n in names)
 
 
@@ -193,7 +221,7 @@ def _store(body: Body, outs: dict[Operand, str], *, late: bool) -> None:
         if operand.var.type.dtype is DType.BOOL:
             # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
             text = f"jnp.where({text}, 1, 0).astype({dtype_text(stored_dtype(operand.var.type))})"
-        if schedule.is_vector(operand):
+        if operand.form.is_vector:
             text = f"{text}.reshape({schedule.block(operand)[0]})"
         body.lines.append(f"{body.ref_text(operand, ref)} = {text}")
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from tpu_inductor.codegen.expr import spell
 from tpu_inductor.codegen.expr_cpu import spell_for_cpu
 from tpu_inductor.codegen.expr_literal import literal
-from tpu_inductor.codegen.extremes import spreads_nan
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
@@ -50,18 +49,21 @@ class KernelCall:
 class Program:
     """`source` defines `program(*arrays, interpret=False) -> tuple` over `inputs` and `outputs`.
 
-    `spreads_nan` says that it has maxima or minima which must not skip NaN as XLA:CPU's fast ones.
-    `calls` are its kernels, in the order in which they run. With `checks` there is one more result:
-    what each of these equations gives, as a vector.
+    `eqns` are what it computes; a program that was read from a file has none. `calls` are its
+    kernels, in the order in which they run. With `checks` there is one more result: what each of
+    these equations gives, as a vector.
     """
 
     name: str
     source: str
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
-    spreads_nan: bool = True
+    eqns: tuple[Eqn, ...] = ()
     calls: tuple[KernelCall, ...] = ()
-    checks: tuple[Eqn, ...] = ()
+
+    @property
+    def checks(self) -> tuple[Eqn, ...]:
+        return _checks(self.eqns)
 
 
 def print_program(
@@ -86,18 +88,20 @@ def print_program(
     names = Names()
     args = [names.of(v) for v in segment.inputs]
     results = "".join(f"{names.of(v)}, " for v in segment.outputs)
-    eqns = [eqn for region in segment.regions for eqn in region.eqns]
-    checks = tuple(eqn for eqn in eqns if eqn.prim == CHECK)
-    if checks:
+    eqns = tuple(eqn for region in segment.regions for eqn in region.eqns)
+    if checks := _checks(eqns):
         results += f"jnp.stack([{', '.join(names.of(eqn.out) for eqn in checks)}]), "
     parts = [_HEADER.format(name=name, target=target)]
     parts += [f"\n{kernel.named(function)}\n" for kernel, function in kernels.items()]
     parts += [f"\ndef program({', '.join([*args, '*', 'interpret=False'])}):\n"]
     parts += [f"    {line}\n" for line in lines]
     parts += [f"    return ({results.strip()})\n"]
-    strict = spreads_nan(eqns, segment.outputs)
     text = "".join(parts)
-    return Program(name, text, segment.inputs, segment.outputs, strict, tuple(calls), checks)
+    return Program(name, text, segment.inputs, segment.outputs, eqns, tuple(calls))
+
+
+def _checks(eqns: tuple[Eqn, ...]) -> tuple[Eqn, ...]:
+    return tuple(eqn for eqn in eqns if eqn.prim == CHECK)
 
 
 def _value_names(segment: Segment) -> list[str]:

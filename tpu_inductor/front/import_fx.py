@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 from tpu_inductor.errors import InvalidIR, Reject
 from tpu_inductor.front.eager import dig_holes, eager_call, missing_lowering, tensor_type
 from tpu_inductor.front.inputs import bind_inputs
-from tpu_inductor.front.numbers import compute_number, number_type
+from tpu_inductor.front.numbers import compute_number, fill_tensors, number_type
 from tpu_inductor.front.origins import hint_name, op_name, origin_of
 from tpu_inductor.front.outputs import bind_outputs, output_values
 from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, is_sized, shape_symbols
@@ -144,13 +144,13 @@ def _import_number(b: Builder, node: Node, args: tuple[Any, ...]) -> Value | Rej
 
 def _lower(b: Builder, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     target = node.target
-    fn = LOWERINGS.get(target) if isinstance(target, OpOverload) else None
-    if fn is None:
+    if not isinstance(target, OpOverload) or target not in LOWERINGS:
         return Reject(missing_lowering(node))
+    args = fill_tensors(b, target, args)
     operands = dig_holes(args, kwargs).values
     if any(t.dtype.is_complex for t in (*b.out, *(v.type for v in operands))):
         return Reject(f"{op_name(target)} on complex numbers")
-    return fn(b, *args, **kwargs)
+    return LOWERINGS[target](b, *args, **kwargs)
 
 
 def _run_eagerly(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
@@ -29,6 +30,22 @@ def number_type(value: Any) -> DType:
 
 def as_value(b: Builder, x: Any) -> Value:
     return x if isinstance(x, Var | Lit) else b.lit(x, number_type(x))
+
+
+def fill_tensors(b: Builder, op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`args` of `op`, where numbers that stand for its only tensors are 0-d values.
+
+    Tracing writes a number that torch has made a tensor as a number again. Beside a tensor it stays
+    one, because its type counts less than a tensor's.
+    """
+    if any(isinstance(x, Var) for x in args):
+        return args
+    parameters = op._schema.arguments[: len(args)]
+    wants = [isinstance(p.type, torch.TensorType) for p in parameters]
+    return tuple(
+        as_value(b, x) if wanted and isinstance(x, bool | int | float) else x
+        for x, wanted in zip(args, wants, strict=True)
+    )
 
 
 def compute_number(b: Builder, target: Any, args: tuple[Any, ...]) -> Value | Reject:

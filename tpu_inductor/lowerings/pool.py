@@ -1,11 +1,11 @@
 """Lowerings of maximum and average pooling over windows, and of their gradients.
 
-A window is a fixed number of strided slices of the padded input, combined one after another.
+Windows are combined along one dimension after another, so that a program grows with the sum of a
+window's extents and not with its area: each is a number of strided slices of the padded input.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import prod
 
 import torch
@@ -24,7 +24,7 @@ aten = torch.ops.aten
 
 Ints = Sequence[int] | int
 MOST_WINDOW_PLACES = 256
-_TOO_WIDE = Reject(f"pooling over windows of more than {MOST_WINDOW_PLACES} elements")
+_TOO_WIDE = Reject(f"pooling over windows whose extents add up to more than {MOST_WINDOW_PLACES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,36 +124,51 @@ def max_pool3d_with_indices(
 def _max_pool(
     b: Builder, x: Value, spatial: int, geometry: tuple[Ints, Ints, Ints, Ints]
 ) -> tuple[Value, Value] | Reject:
-    """The first maximum of each window, or its last NaN, and its place in the flat plane."""
+    """The first maximum of each window, or its last NaN, and its place in the flat plane.
+
+    One dimension after the other, the minor one first: the first row whose maximum is the largest
+    holds the first maximum, and the last row with a NaN the last NaN.
+    """
     out, dtype = b.out[0], x.type.dtype
     if out.size == 0:
         return b.full(out.shape, dtype, 0), b.full(out.shape, DType.I64, 0)
     windows = windows_of(x.type.dims, out.dims[-spatial:], *geometry)
-    if prod(w.size for w in windows) > MOST_WINDOW_PLACES:
+    if sum(w.size for w in windows) > MOST_WINDOW_PLACES:
         return _TOO_WIDE
-    padded = _padded(b, x, windows, lowest(dtype))
-    values, indices = b.full(out.shape, dtype, lowest(dtype)), _first_inside(b, windows, out.rank)
-    indices = b.broadcast_to(indices, out.shape)
-    for place in product(*(range(w.size) for w in windows)):
-        part = padded
-        for w, at in zip(windows, place, strict=True):
-            part = _place(b, part, w, at)
-        better = b.op("gt", part, values)
-        if dtype.is_float:
-            better = b.op("or", better, b.op("is_nan", part))
-        here = _flat_place(b, windows, place, out.rank)
-        indices = b.op("select", better, b.broadcast_to(here, out.shape), indices)
-        values = b.op("max", values, part)
-    return values, indices
+    values = _padded(b, x, windows, lowest(dtype))
+    indices: Value = _flat_places(b, values.type.dims, windows)
+    for w in reversed(windows):
+        values, indices = _max_along(b, values, indices, w)
+    if any(w.padding for w in windows):
+        # Nothing in the window exceeds what it starts from, and that is no place of the padding.
+        is_lowest = b.op("eq", values, b.lit(lowest(dtype), dtype))
+        inside = b.convert(_first_inside(b, windows, out.rank), indices.type.dtype)
+        indices = b.op("select", is_lowest, inside, indices)
+    return values, b.convert(b.broadcast_to(indices, out.shape), DType.I64)
 
 
-def _flat_place(b: Builder, windows: Sequence[Window], place: Sequence[int], rank: int) -> Value:
-    dtype = DType.I64
+def _flat_places(b: Builder, padded: Sequence[int], windows: Sequence[Window]) -> Value:
+    """The place in the unpadded flat plane of each element of the padded operand."""
+    dtype = DType.I32 if prod(padded[w.dim] for w in windows) < 1 << 31 else DType.I64
     flat: Value = b.lit(0, dtype)
-    for w, at in zip(windows, place, strict=True):
-        here = b.op("add", w.starts(b, dtype, rank), b.lit(at * w.dilation, dtype))
+    for w in windows:
+        shape = tuple(n if d == w.dim else 1 for d, n in enumerate(padded))
+        here = b.op("sub", b.iota(shape, dtype, w.dim), b.lit(w.padding, dtype))
         flat = b.op("add", b.op("mul", flat, b.lit(w.extent, dtype)), here)
     return flat
+
+
+def _max_along(b: Builder, x: Var, places: Value, w: Window) -> tuple[Var, Value]:
+    """The first maximum, or the last NaN, of each window along one dimension, and its place."""
+    values, indices = _place(b, x, w, 0), _place(b, places, w, 0)
+    for at in range(1, w.size):
+        part, here = _place(b, x, w, at), _place(b, places, w, at)
+        better = b.op("gt", part, values)
+        if x.type.dtype.is_float:
+            better = b.op("or", better, b.op("is_nan", part))
+        indices = b.op("select", better, here, indices)
+        values = b.op("max", values, part)
+    return values, indices
 
 
 def _first_inside(b: Builder, windows: Sequence[Window], rank: int) -> Value:

@@ -230,9 +230,10 @@ def aminmax(
 def _position(b: Builder, prim: str, x: Value, dim: int | None) -> Value | Reject:
     """The int64 position of the first NaN, else of the first extremum; of the flat `x` for None."""
     result = b.out[-1]
-    if reduced_size(x, reduced_dims(x, dim)) == 0:
+    searched = reduced_size(x, reduced_dims(x, dim))
+    if searched == 0:
         return Reject(_EMPTY)
-    if x.type.rank == 0:
+    if searched == 1:
         return b.full(result.shape, DType.I64, 0)
     if dim is None:
         x, dim = b.reshape(x, (x.type.size,)), 0

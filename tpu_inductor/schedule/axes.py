@@ -8,14 +8,14 @@ lane axis of the tiled memory layout, so merging into it would make XLA copy eve
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.regions.factors import Dims, Factor, Factoring
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import flat
@@ -193,12 +193,14 @@ class _MatmulTests:
         return runs
 
 
-def _indexed_dims(eqns: Iterable[Eqn], factoring: Factoring) -> list[tuple[Factor, ...]]:
+def _indexed_dims(eqns: tuple[Eqn, ...], factoring: Factoring) -> list[tuple[Factor, ...]]:
     """The dimensions whose position is itself a value: those of iota, argmax and argmin."""
     found: list[tuple[Factor, ...]] = []
-    for eqn in eqns:
+    for index, eqn in enumerate(eqns):
         if isinstance(eqn.attrs, A.Iota):
             found.append(factoring.values[eqn.out][eqn.attrs.dim])
+        elif eqn.prim in ARG_REDUCE:
+            found.append(factoring.of(eqns, index, 0)[cast(A.Axis, eqn.attrs).dim])
     return found
 
 

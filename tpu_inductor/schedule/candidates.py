@@ -13,9 +13,10 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import flat
 from tpu_inductor.schedule.axes import AxisPlan, plan_axes
+from tpu_inductor.schedule.blocks import form_of
 from tpu_inductor.schedule.cost import estimate
 from tpu_inductor.schedule.operands import Bindings, bind_operands, leading_to
-from tpu_inductor.schedule.types import Accumulator, Cost, Role, Space, TileSchedule
+from tpu_inductor.schedule.types import Accumulator, Cost, Operand, Role, Space, TileSchedule
 from tpu_inductor.schedule.vmem import accumulator_shape, limit_for, vmem_bytes
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
@@ -83,8 +84,8 @@ def build_schedule(
         template=template,
         axes=tiling.axes,
         grid=tiling.grid,
-        inputs=bindings.inputs,
-        outputs=bindings.outputs,
+        inputs=_formed(bindings.inputs, tiling, target, is_result=False),
+        outputs=_formed(bindings.outputs, tiling, target, is_result=True),
         accumulators=_accumulators(region, plan, tiling, closing),
         members=bindings.members,
         steps=steps,
@@ -97,6 +98,14 @@ def build_schedule(
     need = vmem_bytes(draft, target)
     draft = replace(draft, vmem_bytes=need, vmem_limit_bytes=limit_for(need, target))
     return replace(draft, cost=estimate(draft, target))
+
+
+def _formed(
+    operands: Sequence[Operand], tiling: Tiling, target: TpuTarget, *, is_result: bool
+) -> tuple[Operand, ...]:
+    return tuple(
+        replace(o, form=form_of(o, tiling.axes, target, is_result=is_result)) for o in operands
+    )
 
 
 def _closing(region: Region) -> tuple[int, ...]:

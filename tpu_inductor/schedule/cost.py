@@ -10,8 +10,10 @@ from typing import cast
 
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.schedule.blocks import is_copied
 from tpu_inductor.schedule.compute import step_cycles
 from tpu_inductor.schedule.overlap import Stream, pipelined_us
+from tpu_inductor.schedule.rates import ROW_COPY_US
 from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import Cost, Operand, Role, TileSchedule
 from tpu_inductor.schedule.vmem import padded_bytes
@@ -48,7 +50,8 @@ def estimate(schedule: TileSchedule, target: TpuTarget) -> Cost:
     steps = -(-math.prod(schedule.axis(n).steps for n in schedule.grid) // _cores(schedule, target))
     step_us = step_cycles(schedule, target) / target.clock_mhz
     streams = [_stream(schedule, o, target) for o in operands]
-    return Cost(flops, transcendentals, traffic, pipelined_us(steps, step_us, streams))
+    copied_us = ROW_COPY_US * sum(is_copied(o, target) for o in operands)
+    return Cost(flops, transcendentals, traffic, pipelined_us(steps, step_us, streams) + copied_us)
 
 
 def _cores(schedule: TileSchedule, target: TpuTarget) -> int:

@@ -12,6 +12,9 @@ from tpu_inductor.target import TpuTarget
 DMA_LATENCY_US = 1.0
 """From the start of a copy to its arrival, beside the bytes; what the deviceless clock assumes."""
 
+ROW_COPY_US = 1.0
+"""XLA's copy between a vector and a matrix of one row; by the deviceless clock, on every chip."""
+
 STEP_CYCLES = 190
 """Grid bookkeeping of one step, and filling and draining the units."""
 
@@ -45,7 +48,6 @@ PRIMITIVE_CYCLES = {
     "erf": 9.5,
     "logistic": 3.7,
     "pow": 13.5,
-    "atan2": 11.4,
     "rem": 2.5,
     "div": 3.5,
     "idiv": 12.0,

@@ -1,6 +1,6 @@
 """The textual form of a schedule, as dumps and `explain` show it."""
 
-from tpu_inductor.schedule.types import Operand, TileSchedule
+from tpu_inductor.schedule.types import Form, Operand, TileSchedule
 
 
 def schedule_text(schedule: TileSchedule) -> str:
@@ -27,4 +27,5 @@ def _operand_text(schedule: TileSchedule, operand: Operand) -> str:
     block = ", ".join("-" if n is None else str(n) for n in schedule.block(operand))
     index = ", ".join(schedule.index(operand))
     moved = f" permuted {operand.perm}" if operand.perm != tuple(range(len(operand.perm))) else ""
-    return f"{operand.var.name} {operand.var.type} block ({block}) index ({index}){moved}"
+    form = f" as a {operand.form.value}" if operand.form in (Form.WHOLE_VECTOR, Form.ROW) else ""
+    return f"{operand.var.name} {operand.var.type} block ({block}) index ({index}){form}{moved}"

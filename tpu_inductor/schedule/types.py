@@ -9,9 +9,6 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.regions.region import Region
 
-VECTOR_TILE = 256
-"""Blocks of a vector are all of it, or multiples of this: 128 lanes of bfloat16, two to a word."""
-
 
 class Role(enum.Enum):
     """How the kernel goes over an axis."""
@@ -30,6 +27,23 @@ class Space(enum.Enum):
     MAIN = "main"
     LHS = "lhs"
     RHS = "rhs"
+
+
+class Form(enum.Enum):
+    """How a kernel takes an operand or gives a result."""
+
+    ARRAY = "array"
+    """One dimension per place."""
+    VECTOR = "vector"
+    """Blocks of a vector, as it lies in memory."""
+    WHOLE_VECTOR = "whole vector"
+    """All of a vector in every block, of which the body reads the part along its grid axis."""
+    ROW = "row"
+    """A vector as a matrix of one row, which lies differently in memory: XLA copies it."""
+
+    @property
+    def is_vector(self) -> bool:
+        return self in (Form.VECTOR, Form.WHOLE_VECTOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +100,8 @@ class Operand:
     """An array that the kernel reads or writes.
 
     The value `var` is reshaped to `stored` (one extent per axis, in its own order), transposed by
-    `perm` and reshaped to one dimension per place. Results take the way back. `accesses` names the
-    readings that this operand serves.
+    `perm` and reshaped to one dimension per place, or to its last place alone in the form of a
+    vector. Results take the way back. `accesses` names the readings that this operand serves.
     """
 
     var: Var
@@ -96,6 +110,7 @@ class Operand:
     perm: tuple[int, ...]
     places: tuple[Place, ...]
     accesses: frozenset[Access]
+    form: Form = Form.ARRAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,41 +170,29 @@ class TileSchedule:
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""
-        return tuple(self._block_extent(place) for place in self._dims(operand))
+        if operand.form is Form.WHOLE_VECTOR:
+            return self.array(operand)
+        return tuple(self._block_extent(place) for place in _dims(operand))
 
     def array(self, operand: Operand) -> tuple[int, ...]:
         """The shape of the array that the kernel gets for `operand`."""
-        return tuple(self.axis(p.axis).size if p.is_present else 1 for p in self._dims(operand))
+        return tuple(self.axis(p.axis).size if p.is_present else 1 for p in _dims(operand))
 
     def index(self, operand: Operand) -> tuple[str, ...]:
         """The grid axis that indexes each dimension of the array, or "0"."""
+        if operand.form is Form.WHOLE_VECTOR:
+            return ("0",)
         return tuple(
-            p.axis if p.is_present and p.axis in self.grid else "0" for p in self._dims(operand)
+            p.axis if p.is_present and p.axis in self.grid else "0" for p in _dims(operand)
         )
-
-    def is_vector(self, operand: Operand) -> bool:
-        """Whether the kernel takes a vector as it is, and not as a matrix of one row.
-
-        A matrix lies differently in memory, so that XLA would copy the vector first. Bytes are
-        copied: v4 cannot write part of a register of them.
-        """
-        *outer, last = operand.places
-        axis = self.axis(last.axis)
-        return (
-            operand.var.type.rank == 1
-            and operand.var.type.dtype.itemsize > 1
-            and last.is_present
-            and not any(p.is_present for p in outer)
-            and not (axis.is_squeezed or axis.chunk)
-            and (axis.tile == axis.size or axis.tile % VECTOR_TILE == 0)
-        )
-
-    def _dims(self, operand: Operand) -> tuple[Place, ...]:
-        """The places that are dimensions of the operand's array."""
-        return operand.places[-1:] if self.is_vector(operand) else operand.places
 
     def _block_extent(self, place: Place) -> int | None:
         axis = self.axis(place.axis)
         if axis.is_squeezed:
             return None
         return axis.tile if place.is_present else 1
+
+
+def _dims(operand: Operand) -> tuple[Place, ...]:
+    """The places that are dimensions of the operand's array."""
+    return operand.places[-1:] if operand.form.is_vector else operand.places

@@ -1,9 +1,11 @@
 """Checks a schedule against the laws of Pallas on a TPU. A violation is a bug of ours."""
 
 from tpu_inductor.errors import InvalidIR
+from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.assign import Scheduled
+from tpu_inductor.schedule.blocks import can_read_part, flaw_of_block
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import VECTOR_TILE, Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import Form, Operand, Role, TileSchedule
 from tpu_inductor.target import TpuTarget
 
 
@@ -13,6 +15,9 @@ def verify_schedules(scheduled: Scheduled, target: TpuTarget) -> None:
         _verify_axes(schedule)
         for operand in (*schedule.inputs, *schedule.outputs):
             _verify_block(schedule, operand, target)
+            if operand.form is Form.WHOLE_VECTOR:
+                _verify_part(schedule, operand, target)
+        _verify_scratch(schedule, target)
         for operand in schedule.outputs:
             _verify_written_once(schedule, operand)
         if schedule.vmem_bytes > target.vmem_limit_bytes:
@@ -39,20 +44,31 @@ def _verify_axes(schedule: TileSchedule) -> None:
 
 
 def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:
-    """The last two dimensions of a block: multiples of (sublanes, lanes), or the whole extent.
+    block, dtype = schedule.block(operand), stored_dtype(operand.var.type)
+    flaw = flaw_of_block(block, schedule.array(operand), dtype, target)
+    if flaw:
+        raise InvalidIR(
+            f"{schedule.region.name}: block {block} of {operand.var} {operand.var.type} {flaw}"
+        )
 
-    A vector's one: a multiple of VECTOR_TILE.
-    """
-    if not target.is_tpu:
-        return
-    block, array = schedule.block(operand), schedule.array(operand)
-    sublanes = target.sublanes(stored_dtype(operand.var.type))
-    tile = (VECTOR_TILE,) if schedule.is_vector(operand) else (sublanes, target.lanes)
-    for extent, full, multiple in zip(block[-2:], array[-2:], tile, strict=True):
-        if extent is None or (extent != full and extent % multiple):
+
+def _verify_part(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:
+    """The part of a whole vector that the body reads is aligned, and nobody writes one."""
+    axis, dtype = schedule.axis(operand.places[-1].axis), stored_dtype(operand.var.type)
+    if operand in schedule.outputs or not can_read_part(axis, dtype, target):
+        raise InvalidIR(
+            f"{schedule.region.name}: {axis.tile} of {operand.var} {operand.var.type} cannot be "
+            "part of a whole vector"
+        )
+
+
+def _verify_scratch(schedule: TileSchedule, target: TpuTarget) -> None:
+    for acc in schedule.accumulators:
+        flaw = flaw_of_block(acc.shape, acc.shape, acc.dtype, target)
+        if flaw or acc.dtype is DType.BOOL:
             raise InvalidIR(
-                f"{schedule.region.name}: block {block} of {operand.var} {operand.var.type} is not "
-                f"made of {tile} tiles"
+                f"{schedule.region.name}: scratch {acc.dtype.short}{list(acc.shape)} "
+                f"{flaw or 'has no single bits'}"
             )
 
 

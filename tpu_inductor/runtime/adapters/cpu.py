@@ -19,6 +19,7 @@ from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.types import DType
 from tpu_inductor.options import Interpret
+from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
@@ -85,8 +86,8 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
     # each call, a sharding costs nothing.
     cpu = jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0])
     # Not `.lower().compile()`: calling such an executable takes twice as long with 300 arguments.
-    strict = strict_compiler_options() if program.spreads_nan or interpret == "tpu" else {}
-    compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu, compiler_options=strict)
+    options = strict_compiler_options() if _is_strict(program, interpret) else {}
+    compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu, compiler_options=options)
 
     def launch(arrays: Sequence[Array]) -> Sequence[Array]:
         with jax.enable_x64(True):
@@ -96,6 +97,12 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
         return results
 
     return launch
+
+
+def _is_strict(program: Program, interpret: Interpret) -> bool:
+    """Whether maxima must spread NaN; so they do where nothing is known of the program."""
+    is_unknown = interpret == "tpu" or not program.eqns
+    return is_unknown or spreads_nan(program.eqns, program.outputs)
 
 
 def _tpu_semantics() -> Any:

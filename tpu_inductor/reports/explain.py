@@ -24,7 +24,6 @@ from torch.fx import GraphModule
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.debug.dump import observe_graph
-from tpu_inductor.debug.explain_region import RegionReport, report_region
 from tpu_inductor.errors import Reject
 from tpu_inductor.front.symbols import SizeSources, size_sources
 from tpu_inductor.front.trace import trace_with
@@ -32,6 +31,7 @@ from tpu_inductor.graph.core import Var
 from tpu_inductor.options import Options
 from tpu_inductor.pipeline import Lowered, lower_graph, work_of
 from tpu_inductor.regions.region import Segment
+from tpu_inductor.reports.explain_region import RegionReport, report_region
 from tpu_inductor.runtime.boxed import Boxed, EagerGraph, as_boxed
 
 _UNITS = {

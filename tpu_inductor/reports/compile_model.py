@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpu_inductor.aot.blame import find_problem
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, argument_of
 from tpu_inductor.aot.pool import CompilerPool, Progress
-from tpu_inductor.aot.report import EagerReport, KernelReport, ProgramReport, Report
 from tpu_inductor.aot.require import require_libtpu, tpu_target
 from tpu_inductor.codegen.kernel import Kernel
 from tpu_inductor.codegen.program import KernelCall, Program
-from tpu_inductor.debug.explain import Explanation, explain
-from tpu_inductor.debug.explain_region import place_of, report_region
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Var
 from tpu_inductor.regions.region import Region, Tier
+from tpu_inductor.reports.blame import find_problem
+from tpu_inductor.reports.compile_report import EagerReport, KernelReport, ProgramReport, Report
+from tpu_inductor.reports.explain import Explanation, explain
+from tpu_inductor.reports.explain_region import place_of, report_region
 from tpu_inductor.schedule.types import TileSchedule
 
 

@@ -16,9 +16,9 @@ from torch.nn import functional as F
 import tpu_inductor
 from tpu_inductor import aot
 from tpu_inductor.aot import __main__ as command
-from tpu_inductor.aot.blame import find_problem
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult, argument_of
 from tpu_inductor.errors import Unsupported
+from tpu_inductor.reports.blame import find_problem
 
 pytestmark = pytest.mark.aot
 
@@ -84,7 +84,7 @@ def test_a_model_compiles_and_its_report_is_plausible(pool):
     linear, softmax = report.kernels
     assert (linear.calls, softmax.calls) == (1, 2)
     assert "aten.gelu" in linear.region.operators
-    assert "test_aot_report.py" in linear.region.places[0]
+    assert "test_reports_compile_model.py" in linear.region.places[0]
     for kernel in report.kernels:
         assert kernel.vmem_source == "compiler"
         assert 64 * 512 * 4 < kernel.vmem_bytes < 16 << 20
@@ -167,7 +167,7 @@ def test_an_error_is_mapped_to_the_line_and_operator_of_the_user(pool):
     assert "strides" in problem.message
     text = str(problem)
     assert "[:, ::2]" in text
-    assert f"test_aot_report.py:{origin.line} `z = torch.exp(y)`" in text
+    assert f"test_reports_compile_model.py:{origin.line} `z = torch.exp(y)`" in text
     assert "github.com" not in text
 
 

@@ -8,10 +8,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from tpu_inductor.aot.blame import Problem
 from tpu_inductor.aot.messages import DevicelessResult
 from tpu_inductor.aot.price import Price
-from tpu_inductor.debug.explain_region import RegionReport
+from tpu_inductor.reports.blame import Problem
+from tpu_inductor.reports.explain_region import RegionReport
 
 
 @dataclass(frozen=True, slots=True)

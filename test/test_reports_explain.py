@@ -42,7 +42,7 @@ def test_every_region_is_named_with_tier_line_and_reason():
     assert explanation.work["programs"] == 2
     text = str(explanation)
     assert "softmax: pallas" in text
-    assert "test_debug_explain.py:" in text
+    assert "test_reports_explain.py:" in text
     assert "`z = torch.special.bessel_j0(y)`" in text
     assert "aten.special_bessel_j0 has no lowering" in text
     assert "cumsum has no kernel" in text

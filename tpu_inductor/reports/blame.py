@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from tpu_inductor.aot.messages import DevicelessResult
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.debug.explain_region import place_of
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.origin import Origin
 from tpu_inductor.regions.region import Region
+from tpu_inductor.reports.explain_region import place_of
 
 _BOILERPLATE = re.compile(
     r"^(INTERNAL|UNIMPLEMENTED|INVALID_ARGUMENT): |Mosaic failed to compile TPU kernel: |"

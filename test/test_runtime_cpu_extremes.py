@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from kernel_graphs import F32, I32, build, row_sum, tensor
 
-from tpu_inductor.codegen.extremes import spreads_nan
 from tpu_inductor.graph.core import Graph
+from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 
 
 def strict(graph: Graph) -> bool:

@@ -1,0 +1,86 @@
+"""How far apart floats may be, found by running a program in eager with a little noise.
+
+Sums in another order, fused multiply-adds and intermediate results that are not rounded differ in
+the last places, and what follows (floor, a comparison, a cancellation) may make any difference of
+that. So every operand of a call that rounds is perturbed by a few units in the last place, and one
+run flushes denormals in such calls, as XLA does on the CPU. Comparisons and moves stay exact.
+"""
+
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+RELATIVE = {
+    torch.float64: 2.0**-50,
+    torch.float32: 2.0**-21,
+    torch.bfloat16: 2.0**-7,
+    torch.float16: 2.0**-9,
+}
+"""A few units in the last place; of the 16-bit types one, since kernels compute in float32."""
+
+_ROUNDS_NOTHING = {
+    "_to_copy", "abs", "all", "amax", "amin", "aminmax", "any", "argmax", "argmin",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cat", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clone", "constant_pad_nd", "copy_", "copysign", "cummax",
+    "detach", "diag_embed", "embedding", "empty_like", "empty_strided", "eq", "eye", "fill",
+    "fill_", "flip", "floor", "frac", "full_like", "gather", "ge", "gt", "hardtanh", "index",
+    "index_fill", "index_fill_", "index_put", "index_put_", "index_select", "isfinite", "isinf",
+    "isnan", "le", "leaky_relu", "linspace", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "masked_fill", "masked_fill_", "masked_scatter", "masked_select",
+    "max", "max_pool1d", "max_pool2d_with_indices", "maximum", "min", "minimum", "nan_to_num",
+    "ne", "neg", "ones_like", "rand_like", "relu", "relu_", "repeat", "repeat_interleave",
+    "resize", "resize_", "roll", "round", "scatter", "scatter_", "select_backward",
+    "select_scatter", "set_", "sign", "signbit", "slice_backward", "slice_scatter", "sort",
+    "stack", "take", "tril", "triu", "trunc", "upsample_nearest1d", "where", "zero_",
+    "zeros_like",
+}  # fmt: skip
+"""Calls whose results are elements of their operands, or exact answers about them."""
+
+
+class Noise(TorchDispatchMode):
+    """Perturbs the float operands of every call that rounds. The same noise for the same seed.
+
+    Seed 0 flushes denormals in these calls.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._flushes = seed == 0
+        self._rng = torch.Generator().manual_seed(seed)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        if func.is_view or name in _ROUNDS_NOTHING:
+            return func(*args, **kwargs)
+        written = {
+            i
+            for i, a in enumerate(func._schema.arguments)
+            if a.alias_info and a.alias_info.is_write
+        }
+        noisy = [
+            a if i in written else pytree.tree_map_only(torch.Tensor, self._perturb, a)
+            for i, a in enumerate(args)
+        ]
+        for i in written & set(range(len(args))):
+            self._disturb(args[i])
+        torch.set_flush_denormal(self._flushes)
+        try:
+            return func(*noisy, **kwargs)
+        finally:
+            torch.set_flush_denormal(False)
+
+    def _perturb(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype not in RELATIVE or not tensor.numel():
+            return tensor
+        noise = torch.rand(tensor.shape, generator=self._rng, dtype=torch.float64) * 2 - 1
+        noisy = tensor.double() * (1 + RELATIVE[tensor.dtype] * noise)
+        # In the memory order of the original: strides of results follow those of operands.
+        return torch.empty_like(tensor).copy_(noisy.to(tensor.dtype))
+
+    def _disturb(self, tensor: torch.Tensor) -> None:
+        """As `_perturb`, in place, for what the call itself will write to."""
+        if tensor.dtype in RELATIVE:
+            tensor.copy_(self._perturb(tensor))

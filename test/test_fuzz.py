@@ -1,0 +1,156 @@
+"""The fuzzer finds planted faults and shrinks them, and a fixed share of programs has none."""
+
+import math
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from test.fuzz.compare import compare
+from test.fuzz.data import DATA, tensor
+from test.fuzz.generate import generate
+from test.fuzz.judge import Judge, load
+from test.fuzz.noise import Noise
+from test.fuzz.observe import play
+from test.fuzz.program import Input, Program, Statement
+from test.fuzz.shrink import prune, shrink
+from test.fuzz.spell import spell
+from test.fuzz.worker import Worker
+
+
+def program(*statements, inputs=None, results=("y",), **kwargs):
+    x = Input("x", ("n", 4), "float32", "normal", 0)
+    chain = [Statement(*s) for s in statements]
+    return Program(
+        inputs or (x,), tuple(chain), results, ("n",), kwargs.pop("calls", ((3,),)), **kwargs
+    )
+
+
+DOUBLE = program((("y",), "{0} * 2", ("x",)))
+
+
+def differences(given, fn):
+    """The kinds of difference between `given` in eager and a faulty `fn` in its place."""
+    names = load(given)
+
+    def run(function, under):
+        return play(function, names["inputs"], given.calls, given.training, under)
+
+    want = run(names["f"], nullcontext())
+    noisy = [run(names["f"], Noise(seed)) for seed in range(3)]
+    return {d.kind for d in compare(want, run(fn, nullcontext()), noisy)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_gives_one_program_that_eager_runs(seed):
+    first = generate(f"{seed}")
+    assert first == generate(f"{seed}")
+    names = load(first)
+    for call in first.calls:
+        results = names["f"](*names["inputs"](*call))
+        assert len(results) == len(first.results)
+
+
+def test_a_right_function_shows_no_difference():
+    assert differences(DOUBLE, lambda x: (x + x,)) == set()
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (lambda x: (x * 2 + (x > 1) * 1e-3,), "value"),
+        (lambda x: ((x * 2).double(),), "dtype"),
+        (lambda x: ((x * 2)[1:],), "shape"),
+        (lambda x: ((x * 2).t().contiguous().t(),), "strides"),
+        (lambda x: (torch.cat([x[:1], x * 2])[1:],), "offset"),
+        (lambda x: (x.mul_(2),), "memory shared"),
+        (lambda x: (x.mul_(2),), "value"),
+        (lambda x: ((x * 2).requires_grad_(),), "requires_grad"),
+        (lambda x: 1 / 0, "raises ZeroDivisionError"),
+        (lambda x: (x * 2, x), "results"),
+        (lambda x: (torch.from_numpy((x * 2).numpy()),), "raises RuntimeError"),
+    ],
+)  # fmt: skip
+def test_a_fault_shows_as_what_it_is(fault, kind):
+    assert kind in differences(DOUBLE, fault)
+
+
+def test_a_missing_error_is_a_difference():
+    raises = program((("y",), "{0}[torch.tensor([9])]", ("x",)))
+    assert differences(raises, lambda x: (x,)) == {"does not raise"}
+
+
+def test_a_lost_write_to_an_argument_is_a_difference():
+    write = program(((), "{0}.add_(1)", ("x",)), (("y",), "{0} * 2", ("x",)))
+    assert "value" in differences(write, lambda x: ((x + 1) * 2,))
+
+
+def test_results_that_share_memory_in_eager_must_share_it():
+    both = program((("y",), "{0} + 1", ("x",)), (("z",), "{0}.t()", ("y",)), results=("y", "z"))
+    kinds = differences(both, lambda x: (x + 1, (x + 1).t()))
+    assert kinds == {"memory shared", "value"}
+
+
+def test_a_wrong_gradient_is_a_difference():
+    learn = program((("y",), "{0} * 2", ("x",)), training=True)
+    assert differences(learn, lambda x: (x + x.detach(),)) == {"value"}
+
+
+def test_the_sign_of_zero_is_compared_where_noise_leaves_it():
+    x = Input("x", (40,), "float32", "tiny", 0)
+    relu = program((("y",), "torch.relu({0})", ("x",)), inputs=(x,))
+    assert differences(relu, lambda x: (x.relu() + 0.0,)) == {"sign of zero"}
+
+
+def test_floats_may_differ_by_what_their_order_costs():
+    total = program((("y",), "{0}.sum(0)", ("x",)), calls=((1000,),))
+    assert differences(total, lambda x: (x.flip(0).sum(0),)) == set()
+    assert differences(total, lambda x: (x.flip(0).sum(0) + 1e-2,)) == {"value"}
+
+
+def test_denormals_may_be_flushed_in_arithmetic_but_not_in_comparisons():
+    x = Input("x", (40,), "float32", "tiny", 0)
+    ratio = program((("y",), "{0} / {0}", ("x",)), inputs=(x,))
+    assert differences(ratio, lambda x: (torch.where(x.abs() < 1e-37, math.nan, x / x),)) == set()
+    greater = program((("y",), "{0} > 0", ("x",)), inputs=(x,))
+    assert differences(greater, lambda x: (x > 1e-37,)) == {"value"}
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool]
+)
+def test_data_is_made_by_its_seed_alone(data, dtype):
+    first, again = (tensor(3, (3, 5), dtype, data) for _ in range(2))
+    assert (first.dtype, first.shape) == (dtype, (3, 5))
+    assert torch.equal(first.nan_to_num(), again.nan_to_num())
+
+
+def test_a_failure_is_shrunk_to_the_statement_that_matters():
+    big = next(
+        p for p in map(generate, map(str, range(400))) if _has_argmax(p) and len(p.statements) > 5
+    )
+    small = shrink(big, _has_argmax, 80)
+    assert len(small.statements) == len(small.inputs) == len(small.results) == 1
+    assert len(small.calls) == 1
+
+
+def _has_argmax(given):
+    return any("argmax" in s.template for s in prune(given).statements)
+
+
+def test_a_program_stands_alone(capsys):
+    write, read = ((), "{0}.add_(1)", ("x",)), (("y",), "{0}.sin()", ("x",))
+    given = program(write, read, calls=((2,), (3,)), dynamic="marked")
+    exec(spell(given, "eager", {}, "why\nand where"), {"__name__": "case"})
+    assert capsys.readouterr().out.count("compiled") == 2
+
+
+def test_a_hang_and_a_crash_are_verdicts_and_the_next_program_runs():
+    with Worker(Judge("eager"), seconds=1) as worker:
+        (found,) = worker(program(((), "__import__('time').sleep(99)", ())))
+        assert found.kind == "hangs"
+        worker.seconds = 90
+        (found,) = worker(program(((), "__import__('os').abort()", ())))
+        assert found.kind == "crashes"
+        assert worker(DOUBLE) == ()
