@@ -60,7 +60,7 @@ def lower_graph(
 ) -> Lowered | Reject:
     """All stages before the runtime. Rejects a graph that is not one of plain tensors."""
     chip = target(options.target or "cpu")
-    imported = import_fx(gm, name, sizes)
+    imported = import_fx(gm, name, sizes, eager_ops=options.eager_ops)
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
@@ -73,7 +73,7 @@ def lower_graph(
     scheduled = schedule_regions(partition, chip, options, observe)
     verify_schedules(scheduled, chip)
     observe("schedule", scheduled)
-    tell_eager(scheduled, options)
+    tell_eager(scheduled, options, observe)
     steps = print_steps(name, scheduled, chip)
     outputs = with_values(imported.signature.outputs, graph.outputs)
     signature = Signature(imported.signature.inputs, outputs)
@@ -133,7 +133,7 @@ def print_steps(name: str, scheduled: Scheduled, chip: TpuTarget) -> tuple[Progr
     return tuple(steps)
 
 
-def tell_eager(scheduled: Scheduled, options: Options) -> None:
+def tell_eager(scheduled: Scheduled, options: Options, observe: Observer) -> None:
     """Logs every call that runs eagerly. In strict mode the first one raises Unsupported."""
     for region in scheduled.partition.regions:
         if region.tier is not Tier.EAGER:
@@ -141,9 +141,9 @@ def tell_eager(scheduled: Scheduled, options: Options) -> None:
         origin = region.eqns[0].origin
         what = region.reason if origin.op in region.reason else f"{origin.op}: {region.reason}"
         if options.strict:
-            raise Unsupported(
-                f"{what} - {origin.place}; strict mode refuses to run it eagerly. {TO_ADD}"
-            )
+            refusal = f"{what} - {origin.place}; strict mode refuses to run it eagerly. {TO_ADD}"
+            observe("fallbacks", refusal)
+            raise Unsupported(refusal)
         log.info("%s - %s; runs eagerly. %s", what, origin.place, TO_ADD)
 
 
