@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import os
 import weakref
 
 import pytest
@@ -397,3 +398,63 @@ def test_tpu_interpretation_poisons_what_a_kernel_does_not_write(rows, unwritten
     (y,) = CompiledGraph(plan, CpuAdapter())([torch.zeros(8, 128)])
     assert y.isnan().all(dim=1).sum() == unwritten
     assert y[:rows].eq(1).all()
+
+
+def test_storages_of_arguments_can_be_resized_after_a_call():
+    fn, x = add_one((64, 64)), torch.zeros(64, 64)
+    p = torch.nn.Parameter(torch.zeros(64, 64))
+    for t in (x, p):
+        fn([t]), fn([t])
+        assert t.untyped_storage().resizable()
+    x.resize_(100, 64)
+
+
+def test_a_parameter_is_emptied_and_filled_again_between_calls():
+    fn, p = add_one((64, 64)), torch.nn.Parameter(torch.zeros(64, 64))
+    memory = p.untyped_storage()
+    for n in range(4):
+        with torch.no_grad():
+            p.fill_(n)
+        assert fn([p])[0].eq(n + 1).all()
+        memory.resize_(0)
+        with pytest.raises(LaunchError, match="resized to 0"):
+            fn([p])
+        blocker = torch.empty(64 * 64)  # takes the place where it was
+        memory.resize_(64 * 64 * 4)
+        del blocker
+
+
+def test_a_call_in_a_fork_raises_at_once():
+    fn, t = add_one((64, 64)), torch.zeros(64, 64)
+    fn([t])
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            fn([t])
+        except LaunchError as error:
+            os.write(sink, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    message = os.read(source, 1000).decode()
+    os.close(source), os.close(sink)
+    assert f"process {os.getpid()}" in message
+    assert "spawn" in message
+
+
+def test_compiling_in_a_fork_raises_at_once():
+    CpuAdapter().process()
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            add_one((2,))
+        except Unsupported as error:
+            os.write(sink, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    message = os.read(source, 1000).decode()
+    os.close(source), os.close(sink)
+    assert "JAX was started" in message

@@ -5,6 +5,7 @@ freed or written by the caller afterwards.
 """
 
 import functools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,11 @@ from jax.experimental.pallas import tpu as pltpu
 from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.errors import InvalidIR
+from tpu_inductor.errors import InvalidIR, Unsupported
 from tpu_inductor.graph.types import DType
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
+from tpu_inductor.runtime.fork import describe_fork
 from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
 
@@ -29,6 +31,12 @@ class CpuAdapter:
     """See `Adapter`. Arguments travel as numpy views; held ones are jax arrays that alias them."""
 
     devices: str = "cpu"
+
+    def process(self) -> int:
+        home, here = _process_of_jax(), os.getpid()
+        if here != home:
+            raise Unsupported(describe_fork("JAX was started", home))
+        return here
 
     def accepts(self, tensor: Tensor) -> bool:
         return tensor.is_cpu
@@ -55,6 +63,12 @@ class CpuAdapter:
     def compile(self, program: Program, interpret: Interpret) -> Launch:
         launch = _launcher(program, interpret)
         return _check_races(launch, program.name) if interpret == "tpu" else launch
+
+
+@functools.cache
+def _process_of_jax() -> int:
+    """The process that first asked, and in which JAX has its threads from then on."""
+    return os.getpid()
 
 
 @functools.cache
