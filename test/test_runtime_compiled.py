@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import linecache
 import os
 import weakref
 
@@ -458,3 +459,21 @@ def test_compiling_in_a_fork_raises_at_once():
     message = os.read(source, 1000).decode()
     os.close(source), os.close(sink)
     assert "JAX was started" in message
+
+
+def living_graphs():
+    gc.collect()
+    return sum(type(o) is CompiledGraph for o in gc.get_objects())
+
+
+def test_a_graph_dies_with_the_function_that_was_compiled():
+    before, lines = living_graphs(), len(linecache.cache)
+    for n in range(4):
+        fn = torch.compile(lambda x: torch.relu(x + 1).sum(1), backend="tpu_tile")
+        for _ in range(3):
+            fn(torch.ones(4, 4 + n))
+        assert living_graphs() > before
+        del fn
+        torch._dynamo.reset()
+    assert living_graphs() == before
+    assert not any(name.startswith("<tpu_tile model") for name in [*linecache.cache][lines:])

@@ -3,6 +3,7 @@
 import hashlib
 import linecache
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -30,4 +31,5 @@ def load_program(name: str, source: str, entry: str = ENTRY) -> Callable[..., An
     function = module.__dict__.get(entry)
     if not callable(function):
         raise InvalidIR(f"program {name} defines no function {entry!r}")
+    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
     return function

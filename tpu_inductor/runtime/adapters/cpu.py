@@ -7,6 +7,7 @@ freed or written by the caller afterwards.
 import functools
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,7 +110,27 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
             result.block_until_ready()
         return results
 
-    return launch
+    return _trace_apart(launch)
+
+
+def _trace_apart(launch: Launch) -> Launch:
+    """`launch`, called for the first time on a thread of its own.
+
+    JAX keeps the stack on which it traced, for error messages, and with it the code objects there.
+    Dynamo's would never die, nor what they call: the graph, and all that JAX remembers of it.
+    """
+    traced = False
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        nonlocal traced
+        if traced:
+            return launch(arrays)
+        with ThreadPoolExecutor(1) as thread:
+            results = thread.submit(launch, arrays).result()
+        traced = True
+        return results
+
+    return run
 
 
 def _tpu_semantics() -> Any:
