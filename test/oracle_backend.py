@@ -16,6 +16,7 @@ from tpu_inductor.front.symbols import bind_sizes
 from tpu_inductor.graph.interp import run
 from tpu_inductor.graph.prims import EAGER
 from tpu_inductor.graph.signature import (
+    ArgumentOutput,
     ConstantOutput,
     SameAsResult,
     ScalarInput,
@@ -23,6 +24,8 @@ from tpu_inductor.graph.signature import (
     TensorInput,
 )
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
+from tpu_inductor.runtime.results import read_argument, read_view
+from tpu_inductor.runtime.storage import lay_out
 
 LOG: list[str] = []
 """Why operators ran in torch, for tests to look at; `PRINT` prints graphs too."""
@@ -42,6 +45,7 @@ def call_imported(imported: Imported, args: Sequence[Any]) -> list[Any]:
             tensors.append(torch.tensor(arg, dtype=TORCH_DTYPE[given.var.type.dtype]))
     values = iter(run(imported.graph, [*tensors, *(t for _, t in imported.constants)]))
     results: list[Any] = []
+    storages: dict[int, torch.Tensor] = {}
     for output in imported.signature.outputs:
         if isinstance(output, ConstantOutput):
             results.append(output.value)
@@ -49,8 +53,13 @@ def call_imported(imported: Imported, args: Sequence[Any]) -> list[Any]:
             results.append(results[output.index])
         elif isinstance(output, ScalarOutput):
             results.append(next(values).item())
+        elif isinstance(output, ArgumentOutput):
+            given = imported.signature.inputs[output.index]
+            results.append(read_argument(0, given, output.layout)([args[output.index]], results))
         else:
-            results.append(next(values).contiguous().clone().permute(output.perm))
+            value = next(values)
+            memory = storages.setdefault(output.storage, lay_out(value, output.base))
+            results.append(read_view(0, output.base, output.layout)([memory], results))
     return results
 
 

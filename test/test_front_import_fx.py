@@ -15,7 +15,14 @@ from tpu_inductor.front import import_fx as module
 from tpu_inductor.front.import_fx import Imported, import_fx
 from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.prims import EAGER
-from tpu_inductor.graph.signature import SameAsResult, TensorInput, TensorOutput
+from tpu_inductor.graph.signature import (
+    ArgumentOutput,
+    Layout,
+    SameAsResult,
+    TensorInput,
+    TensorOutput,
+)
+from tpu_inductor.graph.types import DType
 
 aten = torch.ops.aten
 
@@ -54,7 +61,8 @@ def test_permuted_input_enters_dense() -> None:
     assert (given.perm, given.copy, given.var.type.shape) == ((1, 2, 0), False, (2, 3, 4))
     (output,) = result.signature.outputs
     assert isinstance(output, TensorOutput)
-    assert output.perm == (2, 0, 1)
+    assert output.base == Layout.row_major(DType.F32, (2, 3, 4))
+    assert output.layout == Layout(DType.F32, (4, 2, 3), (1, 12, 4))
 
 
 def test_input_with_holes_is_copied() -> None:
@@ -114,9 +122,29 @@ def test_repeated_result_is_named_once() -> None:
     assert len(result.graph.outputs) == 1
 
 
-def test_views_of_arguments_are_marked() -> None:
-    outputs = imported(lambda x: (aten.t(x), aten.clone(x)), torch.zeros(3, 2)).signature.outputs
-    assert [o.alias for o in outputs if isinstance(o, TensorOutput)] == [True, False]
+def test_views_of_arguments_are_no_values() -> None:
+    x = torch.zeros(12)[3:9].view(3, 2)
+    result = imported(lambda x: (aten.t(x)[1:], x, aten.clone(x)), x)
+    view, same, copy = result.signature.outputs
+    assert view == ArgumentOutput(0, Layout(DType.F32, (1, 3), (1, 2), 1))
+    assert same == ArgumentOutput(0, None)
+    assert isinstance(copy, TensorOutput)
+    assert len(result.graph.outputs) == 1
+
+
+def test_views_of_one_tensor_are_in_one_storage() -> None:
+    def fn(x: Tensor) -> tuple[Tensor, ...]:
+        y = x + 1
+        return y[1:], y.t(), x + 1, y.clone()
+
+    tail, turned, *_, copy = imported(fn, torch.zeros(3, 2)).signature.outputs
+    assert isinstance(tail, TensorOutput)
+    assert isinstance(turned, TensorOutput)
+    assert isinstance(copy, TensorOutput)
+    assert (tail.storage, tail.value, tail.base) == (turned.storage, turned.value, turned.base)
+    assert tail.layout == Layout(DType.F32, (2, 2), (2, 1), 2)
+    assert turned.layout == Layout(DType.F32, (2, 3), (1, 2))
+    assert copy.storage != tail.storage
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """Calling a plan: conversions, aliasing, eager steps, checks, lifetimes."""
 
 import gc
+import itertools
+import linecache
+import os
 import weakref
 
 import pytest
@@ -12,7 +15,9 @@ from tpu_inductor.graph.attrs import EagerCall, Hole
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Var
 from tpu_inductor.graph.origin import COMPILER
 from tpu_inductor.graph.signature import (
+    ArgumentOutput,
     ConstantOutput,
+    Layout,
     SameAsResult,
     ScalarInput,
     ScalarOutput,
@@ -28,6 +33,9 @@ from tpu_inductor.runtime.compiled import CompiledGraph, Plan
 
 aten = torch.ops.aten
 
+NUMBERS = itertools.count()
+"""Of storages, each used once."""
+
 
 def var(name, shape, dtype=DType.F32):
     return Var(name, TensorType(tuple(shape), dtype))
@@ -40,9 +48,13 @@ def given(v, perm=None, copy=False):
     return TensorInput(v, shape, strides, perm, copy)
 
 
-def result(v, perm=None, alias=False):
+def result(v, perm=None, storage=None):
+    """All of `v`'s memory, seen as `v.permute(perm)`; in a storage of its own by default."""
+    base = Layout.row_major(v.type.dtype, v.type.dims)
     perm = tuple(range(v.type.rank)) if perm is None else perm
-    return TensorOutput(v, perm, alias)
+    shape, strides = (tuple(m[d] for d in perm) for m in (base.shape, base.strides))
+    layout = Layout(v.type.dtype, shape, strides)
+    return TensorOutput(v, base, layout, next(NUMBERS) if storage is None else storage)
 
 
 def program(body, inputs, outputs, name="p"):
@@ -156,7 +168,8 @@ def test_other_strides_than_expected_are_made_to_conform(make):
 
 def test_an_argument_is_passed_through_as_itself_or_as_a_view():
     x = var("x", (3, 4))
-    outputs = [result(x, alias=True), result(x, perm=(1, 0), alias=True), result(x)]
+    turned = Layout(DType.F32, (4, 3), (1, 4))
+    outputs = [ArgumentOutput(0, None), ArgumentOutput(0, turned), result(x)]
     t = torch.randn(3, 4, requires_grad=True)
     same, view, copy = compile_plan([given(x)], [], outputs)([t])
     assert same is t
@@ -165,13 +178,41 @@ def test_an_argument_is_passed_through_as_itself_or_as_a_view():
     assert copy.data_ptr() != t.data_ptr()
 
 
-def test_repeated_results_are_distinct_unless_torch_names_one_twice():
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_view_of_an_argument_counts_from_its_first_element(offset):
+    x = var("x", (3, 4))
+    fn = compile_plan([given(x)], [], [ArgumentOutput(0, Layout(DType.F32, (2,), (4,), 5))])
+    base = torch.arange(20.0)
+    (view,) = fn([base[offset : offset + 12].view(3, 4)])
+    assert view.tolist() == [5 + offset, 9 + offset]
+    assert view.untyped_storage()._cdata == base.untyped_storage()._cdata
+
+
+def test_a_view_of_an_argument_with_other_strides_has_the_right_values():
+    x = var("x", (3, 4))
+    fn = compile_plan([given(x)], [], [ArgumentOutput(0, Layout(DType.F32, (3,), (4,), 1))])
+    t = torch.arange(12.0).view(4, 3).t()
+    assert fn([t])[0].tolist() == t[:, 1].tolist()
+
+
+def test_results_share_memory_where_their_storage_is_one():
     x, y = var("x", (3,)), var("y", (3,))
-    outputs = [result(y), result(y), SameAsResult(0)]
+    outputs = [result(y, storage=0), result(y), SameAsResult(0), result(y, storage=0)]
     fn = compile_plan([given(x)], [program("(x + 1,)", [x], [y])], outputs)
-    first, second, third = fn([torch.zeros(3)])
+    first, second, third, fourth = fn([torch.zeros(3)])
     assert first is third
-    assert first.data_ptr() != second.data_ptr()
+    assert first is not fourth
+    assert first.data_ptr() == fourth.data_ptr() != second.data_ptr()
+
+
+def test_a_result_with_holes_lies_in_memory_as_told():
+    x, y = var("x", (2, 3)), var("y", (2, 3))
+    base = Layout(DType.F32, (2, 3), (1, 4), 1)
+    fn = compile_plan([given(x)], [program("(x + 1,)", [x], [y])], [TensorOutput(y, base, base, 0)])
+    (out,) = fn([torch.arange(6.0).view(2, 3)])
+    assert out.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert (out.stride(), out.storage_offset()) == ((1, 4), 1)
+    assert out.untyped_storage().nbytes() == 11 * 4
 
 
 def test_a_clone_is_not_the_argument_that_it_copies():
@@ -194,11 +235,13 @@ def test_numbers_enter_and_leave():
 
 
 def test_literal_results():
-    fn = compile_plan(
-        [], [], [TensorOutput(Lit(2, DType.I32), ()), ScalarOutput(Lit(2.5, DType.F64))]
-    )
-    tensor, number = fn([])
-    assert (tensor.dtype, tensor.item(), number) == (torch.int32, 2, 2.5)
+    scalar = Layout.row_major(DType.I32, ())
+    two = TensorOutput(Lit(2, DType.I32), scalar, scalar, 0)
+    fn = compile_plan([], [], [two, ScalarOutput(Lit(2.5, DType.F64))])
+    for _ in range(2):
+        tensor, number = fn([])
+        assert (tensor.dtype, tensor.item(), number) == (torch.int32, 2, 2.5)
+        tensor.zero_()
 
 
 def test_eager_steps_run_between_programs():
@@ -222,13 +265,26 @@ def test_torch_steps_pass_tensors_without_conversion():
     assert fn([torch.ones(4, dtype=torch.complex64)])[0].tolist() == [-2] * 4
 
 
-def test_an_eager_view_of_an_argument_is_copied_unless_torch_returns_it():
+def test_an_eager_view_of_an_argument_is_copied_where_the_result_has_its_own_memory():
     x, y = var("x", (4,)), var("y", (4,))
-    for alias in (True, False):
-        step = eager(aten.alias.default, [x], [y])
-        fn = compile_plan([given(x)], [step], [result(y, alias=alias)])
-        t = torch.zeros(4)
-        assert (fn([t])[0].data_ptr() == t.data_ptr()) == alias
+    fn = compile_plan([given(x)], [eager(aten.alias.default, [x], [y])], [result(y)])
+    t = torch.zeros(4)
+    assert fn([t])[0].data_ptr() != t.data_ptr()
+
+
+def test_what_torch_computes_is_returned_as_it_lies_in_memory():
+    x, a, b = (var(n, (2, 3)) for n in "xab")
+    seen = []
+
+    def turn(t):
+        seen.append(t.t().contiguous().t())
+        return seen[-1]
+
+    steps = [eager(aten.neg.default, [x], [a]), eager(turn, [a], [b])]
+    fn = compile_plan([given(x)], steps, [result(b)])
+    (out,) = fn([torch.arange(6.0).view(2, 3)])
+    assert out.stride() == (3, 1)
+    assert out.tolist() == seen[0].tolist()
 
 
 def test_constants_are_bound_once_and_never_handed_out():
@@ -343,3 +399,81 @@ def test_tpu_interpretation_poisons_what_a_kernel_does_not_write(rows, unwritten
     (y,) = CompiledGraph(plan, CpuAdapter())([torch.zeros(8, 128)])
     assert y.isnan().all(dim=1).sum() == unwritten
     assert y[:rows].eq(1).all()
+
+
+def test_storages_of_arguments_can_be_resized_after_a_call():
+    fn, x = add_one((64, 64)), torch.zeros(64, 64)
+    p = torch.nn.Parameter(torch.zeros(64, 64))
+    for t in (x, p):
+        fn([t]), fn([t])
+        assert t.untyped_storage().resizable()
+    x.resize_(100, 64)
+
+
+def test_a_parameter_is_emptied_and_filled_again_between_calls():
+    fn, p = add_one((64, 64)), torch.nn.Parameter(torch.zeros(64, 64))
+    memory = p.untyped_storage()
+    for n in range(4):
+        with torch.no_grad():
+            p.fill_(n)
+        assert fn([p])[0].eq(n + 1).all()
+        memory.resize_(0)
+        with pytest.raises(LaunchError, match="resized to 0"):
+            fn([p])
+        blocker = torch.empty(64 * 64)  # takes the place where it was
+        memory.resize_(64 * 64 * 4)
+        del blocker
+
+
+def test_a_call_in_a_fork_raises_at_once():
+    fn, t = add_one((64, 64)), torch.zeros(64, 64)
+    fn([t])
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            fn([t])
+        except LaunchError as error:
+            os.write(sink, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    message = os.read(source, 1000).decode()
+    os.close(source), os.close(sink)
+    assert f"process {os.getpid()}" in message
+    assert "spawn" in message
+
+
+def test_compiling_in_a_fork_raises_at_once():
+    CpuAdapter().process()
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            add_one((2,))
+        except Unsupported as error:
+            os.write(sink, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    message = os.read(source, 1000).decode()
+    os.close(source), os.close(sink)
+    assert "JAX was started" in message
+
+
+def living_graphs():
+    gc.collect()
+    return sum(type(o) is CompiledGraph for o in gc.get_objects())
+
+
+def test_a_graph_dies_with_the_function_that_was_compiled():
+    before, lines = living_graphs(), len(linecache.cache)
+    for n in range(4):
+        fn = torch.compile(lambda x: torch.relu(x + 1).sum(1), backend="tpu_tile")
+        for _ in range(3):
+            fn(torch.ones(4, 4 + n))
+        assert living_graphs() > before
+        del fn
+        torch._dynamo.reset()
+    assert living_graphs() == before
+    assert not any(name.startswith("<tpu_tile model") for name in [*linecache.cache][lines:])

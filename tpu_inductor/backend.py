@@ -60,13 +60,20 @@ def compile_fx_graph(gm: GraphModule, args: Sequence[Any], *, options: Options) 
     sources = size_sources(gm)
     if sources.symbols:
         return as_boxed(DynamicGraph(gm, name, sources, options))
-    return as_boxed(compile_sized(gm, name, {}, options))
+    return as_boxed(compile_sized(gm, name, {}, options, set()))
 
 
 def compile_sized(
-    gm: GraphModule, name: str, sizes: Mapping[sympy.Symbol, int], options: Options
+    gm: GraphModule,
+    name: str,
+    sizes: Mapping[sympy.Symbol, int],
+    options: Options,
+    told: set[str],
 ) -> Boxed:
-    """`gm` compiled for `sizes`, or `gm` itself to run in torch where that cannot be done."""
+    """`gm` compiled for `sizes`, or `gm` itself to run in torch where that cannot be done.
+
+    The reason is logged, and added to `told`, unless it is there already.
+    """
     observe = observe_graph(options, name, gm)
     compiled = compile_graph(gm, name, sizes, options, observe)
     if not isinstance(compiled, Reject):
@@ -77,7 +84,9 @@ def compile_sized(
             f"{compiled.reason}; strict mode forbids to run graph {name} in torch. Drop the option "
             f"strict (or TPU_TILE_STRICT) to allow it"
         )
-    log.warning("graph %s runs eagerly as a whole: %s", name, compiled.reason)
+    if compiled.reason not in told:
+        told.add(compiled.reason)
+        log.warning("graph %s runs eagerly as a whole: %s", name, compiled.reason)
     calls = sum(node.op == "call_function" for node in gm.graph.nodes)
     counters["tpu_tile"]["eager_ops"] += calls
     return EagerGraph(gm)
@@ -91,11 +100,12 @@ class DynamicGraph:
         self.name = name
         self.sources = sources
         self.options = options
+        self._told: set[str] = set()
         self._compiled: dict[tuple[int, ...], Boxed] = {}
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
         sizes = self.sources.bind(args)
         key = tuple(sizes.values())
         if key not in self._compiled:
-            self._compiled[key] = compile_sized(self.gm, self.name, sizes, self.options)
+            self._compiled[key] = compile_sized(self.gm, self.name, sizes, self.options, self._told)
         return self._compiled[key](args)

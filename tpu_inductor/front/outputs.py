@@ -1,42 +1,72 @@
-"""The graph's results: from the output node of an FX graph to values and a convention."""
+"""The graph's results: from the output node of an FX graph to values and a convention.
+
+A result lies in the memory of an argument, or in memory that an operator of the graph makes; then
+the graph returns all of that memory's value, and results are views of it.
+"""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.front.layout import dense_permutation, identity, invert
-from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, static_shape, static_strides
+from tpu_inductor.front.layout import dense_permutation
+from tpu_inductor.front.storage import find_root, layout_of
+from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
+from tpu_inductor.graph.prims import EAGER
 from tpu_inductor.graph.signature import (
+    ArgumentOutput,
     ConstantOutput,
+    Layout,
+    Output,
     SameAsResult,
     ScalarOutput,
     TensorOutput,
 )
 
-Output: TypeAlias = TensorOutput | SameAsResult | ConstantOutput | ScalarOutput
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """Memory that the call makes: its number, and how a value lies in it."""
+
+    number: int
+    value: Var
+    base: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """What the results of one graph are made of."""
+
+    b: Builder
+    sizes: Sizes
+    env: Mapping[Node, Any]
+    arguments: Mapping[Node, int]
+    eager: frozenset[Var]
+    storages: dict[Node, _Storage] = field(default_factory=dict[Node, _Storage])
 
 
 def bind_outputs(
     b: Builder, gm: GraphModule, sizes: Sizes, env: Mapping[Node, Any]
 ) -> tuple[Output, ...] | Reject:
-    """The results of `gm`, in the strides that torch gives them where those are dense."""
+    """The results of `gm`, with the strides, offsets and shared memory that torch gives them."""
     (node,) = gm.graph.find_nodes(op="output")
     returned: Any = node.args[0]
     items = returned if isinstance(returned, tuple | list) else (returned,)
+    placeholders = gm.graph.find_nodes(op="placeholder", sort=True)
+    eager = frozenset(v for eqn in b.sink.eqns if eqn.prim == EAGER for v in eqn.outputs)
+    binding = _Binding(b, sizes, env, {n: i for i, n in enumerate(placeholders)}, eager)
     results: list[Output] = []
     for i, item in enumerate(items):
         first = next((j for j in range(i) if items[j] is item), None)
-        output = _bind_output(b, item, sizes, env)
+        output = _bind_output(binding, item)
         if isinstance(output, Reject):
             return output
-        if first is not None and isinstance(output, TensorOutput):
+        if first is not None and isinstance(output, TensorOutput | ArgumentOutput):
             output = SameAsResult(first)
         results.append(output)
     return tuple(results)
@@ -47,44 +77,6 @@ def output_values(outputs: tuple[Output, ...]) -> tuple[Value, ...]:
     return tuple(o.value for o in outputs if isinstance(o, TensorOutput | ScalarOutput))
 
 
-def _bind_output(b: Builder, item: Any, sizes: Sizes, env: Mapping[Node, Any]) -> Output | Reject:
-    value = env[item] if isinstance(item, Node) else item
-    meta = item.meta.get("val") if isinstance(item, Node) else item
-    if isinstance(meta, torch.Tensor) and isinstance(value, Var | Lit):
-        return _bind_tensor(b, item, b.tensor(value), meta, sizes)
-    if isinstance(value, Var | Lit):
-        return ScalarOutput(b.tensor(value))
-    if isinstance(value, SYMBOLIC):
-        value = evaluate(value, sizes)
-    if value is None or isinstance(value, bool | int | float):
-        return ConstantOutput(value)
-    return Reject(f"the graph returns a {type(value).__name__}")
-
-
-def _bind_tensor(
-    b: Builder, item: Node, value: Var, meta: torch.Tensor, sizes: Sizes
-) -> TensorOutput:
-    shape, strides = static_shape(meta, sizes), static_strides(meta, sizes)
-    perm = dense_permutation(shape, strides) or identity(len(shape))
-    return TensorOutput(b.transpose(value, perm), invert(perm), _is_view_of_argument(item))
-
-
-def _is_view_of_argument(node: Node) -> bool:
-    """Whether torch would return memory of an argument: a placeholder seen through views alone."""
-    while node.op == "call_function" and _is_view(node.target):
-        source = node.args[0]
-        assert isinstance(source, Node)  # views are of tensors
-        node = source
-    return node.op == "placeholder"
-
-
-def _is_view(target: object) -> bool:
-    if not isinstance(target, OpOverload) or len(target._schema.returns) != 1:
-        return False
-    alias = target._schema.returns[0].alias_info
-    return alias is not None and not alias.is_write
-
-
 def with_values(outputs: tuple[Output, ...], values: tuple[Value, ...]) -> tuple[Output, ...]:
     """The same convention for a rewritten graph, whose outputs are `values` in the same order."""
     rest = iter(values)
@@ -92,3 +84,60 @@ def with_values(outputs: tuple[Output, ...], values: tuple[Value, ...]) -> tuple
         replace(o, value=next(rest)) if isinstance(o, TensorOutput | ScalarOutput) else o
         for o in outputs
     )
+
+
+def _bind_output(binding: _Binding, item: Any) -> Output | Reject:
+    value = binding.env[item] if isinstance(item, Node) else item
+    meta = item.meta.get("val") if isinstance(item, Node) else item
+    if isinstance(meta, torch.Tensor) and isinstance(value, Var | Lit):
+        return _bind_tensor(binding, item, meta)
+    if isinstance(value, Var | Lit):
+        return ScalarOutput(binding.b.tensor(value))
+    if isinstance(value, SYMBOLIC):
+        value = evaluate(value, binding.sizes)
+    if value is None or isinstance(value, bool | int | float):
+        return ConstantOutput(value)
+    return Reject(f"the graph returns a {type(value).__name__}")
+
+
+def _bind_tensor(binding: _Binding, item: Node, meta: torch.Tensor) -> Output:
+    root, layout = find_root(item), layout_of(meta, binding.sizes)
+    index = binding.arguments.get(root)
+    if index is not None:
+        return ArgumentOutput(
+            index, None if root is item else _from_argument(binding, root, layout)
+        )
+    storage = _storage_of(binding, root)
+    if layout.nbytes > storage.base.nbytes:
+        # Its operator has a stranger view of memory than the IR; values are right either way.
+        storage = _storage_of(binding, item)
+    return TensorOutput(storage.value, storage.base, layout, storage.number)
+
+
+def _from_argument(binding: _Binding, root: Node, layout: Layout) -> Layout:
+    """`layout` with its offset counted from the first element of the argument `root`."""
+    first = layout_of(root.meta["val"], binding.sizes)
+    skipped = first.offset * first.dtype.itemsize // layout.dtype.itemsize
+    return replace(layout, offset=layout.offset - skipped)
+
+
+def _storage_of(binding: _Binding, root: Node) -> _Storage:
+    if root not in binding.storages:
+        value, base = _fill_storage(binding, root)
+        binding.storages[root] = _Storage(len(binding.storages), value, base)
+    return binding.storages[root]
+
+
+def _fill_storage(binding: _Binding, root: Node) -> tuple[Var, Layout]:
+    """The value to return for the memory of `root`, and how it lies there.
+
+    A program gives its values in row-major order, so they are permuted to the order of memory
+    where that is dense. What torch computes has torch's strides already.
+    """
+    b, value = binding.b, binding.b.tensor(binding.env[root])
+    base = layout_of(root.meta["val"], binding.sizes)
+    perm = dense_permutation(base.shape, base.strides)
+    if perm is None or base.offset or value in binding.eager:
+        return value, base
+    value = b.transpose(value, perm)
+    return value, Layout.row_major(base.dtype, value.type.dims)

@@ -54,6 +54,8 @@ def _check_devices(gm: GraphModule) -> Reject | None:
 
 
 def _check_values(gm: GraphModule, node: Node, sizes: Sizes) -> str | None:
+    if _is_nested_int(node.meta.get("val")):
+        return f"{node.name} is the ragged size of a nested tensor"
     for value in _tensors(gm, node):
         if type(value) not in _PLAIN_CLASSES:
             return f"{node.name} is a {type(value).__name__}"
@@ -61,6 +63,11 @@ def _check_values(gm: GraphModule, node: Node, sizes: Sizes) -> str | None:
         if isinstance(type_, str):
             return f"{node.name} is {type_}"
     return None
+
+
+def _is_nested_int(value: Any) -> bool:
+    """Whether a size stands for the lengths of a jagged tensor's rows; it is no number."""
+    return isinstance(value, torch.SymInt) and isinstance(value.node.hint, torch.SymInt)
 
 
 def _tensors(gm: GraphModule, node: Node) -> Iterator[torch.Tensor]:
@@ -92,6 +99,9 @@ def _check_call(node: Node, sizes: Sizes) -> str | None:
 def _check_python_call(node: Node) -> str | None:
     value = node.meta.get("val")
     is_hop = isinstance(node.target, torch._ops.HigherOrderOperator)
+    if is_hop and "val" not in node.meta and node.users:
+        # The partitioner adds those that draw the forward's random numbers again.
+        return f"the results of {op_name(node.target)} are of unknown type"
     if is_hop or node.target is operator.getitem or isinstance(value, _NUMBERS):
         return None
     return f"the graph calls {op_name(node.target)}"

@@ -2,13 +2,14 @@
 
 Graph values are dense and row-major. A caller's tensor with permuted strides enters as its
 permuted, dense view; the importer adds the `transpose` that restores its logical order.
-Outputs likewise.
+Results lie in storages, which are graph values in the order of memory or belong to arguments.
 """
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from tpu_inductor.graph.core import Value, Var
-from tpu_inductor.graph.types import Scalar
+from tpu_inductor.graph.types import DType, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,64 @@ class StaticInput:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorOutput:
-    """A tensor result: `value` of the graph, seen by the caller as `value.permute(perm)`.
+class Layout:
+    """Where the elements of a tensor lie in a storage, counted in elements of `dtype`.
 
-    `alias` says that torch too would return a view of an argument here; without it, the result has
-    memory of its own even where the compiler finds that its value is an argument's (a `clone`).
+    The element at index i lies at `offset + sum(i[d] * strides[d])`, as in `torch.as_strided`.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @staticmethod
+    def row_major(dtype: DType, shape: tuple[int, ...]) -> "Layout":
+        """All of a storage in order, with the strides that torch gives a new tensor."""
+        strides: list[int] = []
+        step = 1
+        for extent in reversed(shape):
+            strides.append(step)
+            step *= max(extent, 1)
+        return Layout(dtype, shape, tuple(reversed(strides)))
+
+    @property
+    def extent(self) -> int:
+        """How many elements a storage must have to hold the tensor."""
+        if 0 in self.shape:
+            return self.offset
+        steps = zip(self.shape, self.strides, strict=True)
+        return self.offset + 1 + sum((n - 1) * step for n, step in steps)
+
+    @property
+    def nbytes(self) -> int:
+        return self.extent * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOutput:
+    """A tensor result in memory that the call makes.
+
+    `value` lies as `base` in storage number `storage`, of which the caller sees `layout`. Results
+    of one number share their memory, as torch's do, and have one `value` and `base`; those of
+    different numbers have memory of their own, even where they have one value.
     """
 
     value: Value
-    perm: tuple[int, ...]
-    alias: bool = False
+    base: Layout
+    layout: Layout
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentOutput:
+    """A result that is argument `index`, or a view of its memory: `layout`.
+
+    The offset of `layout` counts from the argument's first element. None is the very tensor.
+    """
+
+    index: int
+    layout: Layout | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +120,12 @@ class ScalarOutput:
     value: Value
 
 
+Output: TypeAlias = TensorOutput | ArgumentOutput | SameAsResult | ConstantOutput | ScalarOutput
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The calling convention of a compiled graph, argument by argument, result by result."""
 
     inputs: tuple[TensorInput | ScalarInput | StaticInput, ...]
-    outputs: tuple[TensorOutput | SameAsResult | ConstantOutput | ScalarOutput, ...]
+    outputs: tuple[Output, ...]

@@ -14,7 +14,9 @@ from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.signature import (
+    ArgumentOutput,
     ConstantOutput,
+    Layout,
     SameAsResult,
     ScalarInput,
     ScalarOutput,
@@ -28,14 +30,14 @@ from tpu_inductor.runtime.adapters.protocol import Adapter
 from tpu_inductor.runtime.checks import raise_failures
 from tpu_inductor.runtime.results import (
     Reader,
+    ReadRegister,
     may_alias,
     read_all,
     read_argument,
     read_constant,
     read_earlier,
-    read_literal,
     read_number,
-    read_tensor,
+    read_view,
 )
 from tpu_inductor.runtime.slot import Slot
 from tpu_inductor.runtime.steps import (
@@ -45,6 +47,7 @@ from tpu_inductor.runtime.steps import (
     Step,
     Timed,
     ToArray,
+    ToStorage,
     ToTensor,
     free_early,
 )
@@ -104,6 +107,8 @@ class _Binder:
         default_factory=dict[Var, TensorInput | ScalarInput]
     )
     shared: set[Var] = field(default_factory=set[Var])
+    eager: set[Var] = field(default_factory=set[Var])
+    results: set[int] = field(default_factory=set[int])
     steps: list[Step] = field(default_factory=list[Step])
 
     def fresh(self, content: Any = None) -> int:
@@ -143,6 +148,11 @@ class _Binder:
             self.arguments[var] = self.fresh()
         return self.arguments[var]
 
+    def kept(self, register: int) -> int:
+        """`register`, which a result is read from after all steps."""
+        self.results.add(register)
+        return register
+
     def _check_given(self, var: Var) -> None:
         if var not in self.given:
             raise InvalidIR(f"{var} is read before a step defines it")
@@ -180,6 +190,7 @@ def _bind_step(b: _Binder, step: Program | Eqn, interpret: Interpret) -> None:
         inputs = tuple(b.tensor(v) for v in step.inputs)
         outputs = tuple(b.fresh() for _ in step.outputs)
         b.tensors.update(zip(step.outputs, outputs, strict=True))
+        b.eager.update(step.outputs)
         if may_alias(step):
             b.shared.update(step.outputs)
         b.steps.append(EagerStep(step, inputs, outputs))
@@ -193,7 +204,7 @@ def _bind_step(b: _Binder, step: Program | Eqn, interpret: Interpret) -> None:
 
 def _bind_results(b: _Binder, signature: Signature) -> tuple[Reader, ...]:
     readers: list[Reader] = []
-    returned: set[Value] = set()
+    storages: dict[int, _Storage] = {}
     for output in signature.outputs:
         match output:
             case ConstantOutput(value):
@@ -203,25 +214,47 @@ def _bind_results(b: _Binder, signature: Signature) -> tuple[Reader, ...]:
             case ScalarOutput(Lit(value)):
                 reader = read_constant(value)
             case ScalarOutput(value):
-                reader = read_number(b.tensor(value))
-            case TensorOutput(Lit() as value, perm):
-                reader = read_literal(value, perm)
-            case TensorOutput(value):
-                reader = _bind_tensor_result(b, output, is_repeated=value in returned)
-                returned.add(value)
+                reader = read_number(b.kept(b.tensor(value)))
+            case ArgumentOutput(index, layout):
+                given = signature.inputs[index]
+                assert isinstance(given, TensorInput)  # the importer says so
+                reader = read_argument(b.kept(b.argument(given.var)), given, layout)
+            case TensorOutput():
+                reader = _bind_tensor_result(b, output, storages)
         readers.append(reader)
     return tuple(readers)
 
 
-def _bind_tensor_result(b: _Binder, output: TensorOutput, is_repeated: bool) -> Reader:
-    value = output.value
-    assert isinstance(value, Var)  # literals have been read
-    given = b.given.get(value)
-    if isinstance(given, TensorInput) and output.alias:
-        return read_argument(b.argument(value), given.perm, output.perm)
-    is_shared = given is not None or value in b.shared
-    is_copied = is_repeated or (is_shared and not output.alias)
-    return read_tensor(b.tensor(value), output.perm, is_copied)
+@dataclass(slots=True)
+class _Storage:
+    """Where a result's memory is at the end of a call; `is_given` where a result is all of it."""
+
+    register: int
+    is_given: bool = False
+
+
+def _bind_tensor_result(b: _Binder, output: TensorOutput, storages: dict[int, _Storage]) -> Reader:
+    if output.storage not in storages:
+        taken = {s.register for s in storages.values()}
+        storages[output.storage] = _Storage(b.kept(_bind_storage(b, output, taken)))
+    storage = storages[output.storage]
+    if output.layout == output.base and not storage.is_given:
+        storage.is_given = True
+        return ReadRegister(storage.register)
+    return read_view(storage.register, output.base, output.layout)
+
+
+def _bind_storage(b: _Binder, output: TensorOutput, taken: set[int]) -> int:
+    """The register with the tensor whose memory is the storage of `output`."""
+    value, base = output.value, output.base
+    source = b.tensor(value)
+    is_shared = isinstance(value, Lit) or value in b.shared or value in b.given or source in taken
+    is_dense = value not in b.eager and base == Layout.row_major(base.dtype, base.shape)
+    if is_dense and not is_shared:
+        return source
+    target = b.fresh()
+    b.steps.append(ToStorage(base, is_shared, source, target))
+    return target
 
 
 def _finish(b: _Binder, signature: Signature, readers: tuple[Reader, ...]) -> Bound:
@@ -248,13 +281,7 @@ def _finish(b: _Binder, signature: Signature, readers: tuple[Reader, ...]) -> Bo
         tuple(arrays),
         tuple(tensors),
         tuple(numbers),
-        free_early(b.steps, _result_registers(b, signature)),
+        free_early(b.steps, frozenset(b.results)),
         read_all(readers),
         tuple(b.registers),
     )
-
-
-def _result_registers(b: _Binder, signature: Signature) -> frozenset[int]:
-    values = [o.value for o in signature.outputs if isinstance(o, TensorOutput | ScalarOutput)]
-    found = [m.get(v) for v in values if isinstance(v, Var) for m in (b.tensors, b.arguments)]
-    return frozenset(r for r in found if r is not None)

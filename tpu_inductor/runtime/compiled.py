@@ -4,6 +4,7 @@ A call checks its arguments against the signature, runs the steps, and reads the
 first call there is no tracing, no building of specs and no conversion of parameters.
 """
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.protocol import Adapter
 from tpu_inductor.runtime.bind import Bound, NumberArgument, bind
+from tpu_inductor.runtime.fork import describe_fork
 from tpu_inductor.runtime.steps import Registers
 
 
@@ -47,8 +49,8 @@ class Plan:
 class CompiledGraph:
     """Calls a plan: `(args: list) -> tuple`. Empties the list, so that its tensors can die early.
 
-    Raises LaunchError for arguments that the graph was not compiled for, and Unsupported for
-    tensors on a device that the adapter does not take.
+    Raises LaunchError for arguments that the graph was not compiled for, and in a fork of the
+    process that compiled it; Unsupported for tensors on a device that the adapter does not take.
     """
 
     _boxed_call = True
@@ -56,11 +58,14 @@ class CompiledGraph:
     def __init__(self, plan: Plan, adapter: Adapter) -> None:
         self.plan = plan
         self.adapter = adapter
+        self._process = adapter.process()
         # Backends compile under torch's fake tensors; constants and literals are real.
         with unset_fake_temporarily():
             self._bound = bind(plan.signature, plan.constants, plan.steps, plan.interpret, adapter)
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
+        if os.getpid() != self._process:
+            raise LaunchError(describe_fork(f"graph {self.plan.name} was compiled", self._process))
         bound = self._bound
         if len(args) != bound.arity:
             raise LaunchError(f"{self.plan.name} takes {bound.arity} arguments, got {len(args)}")

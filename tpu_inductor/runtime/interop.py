@@ -1,10 +1,11 @@
 """Host memory as torch and as numpy see it, without copies.
 
-Types that numpy lacks (bfloat16, float8) become arrays as integers of their width. A numpy view
-from here is dense, row-major, and keeps its tensor's memory alive; a tensor from here owns the
-buffer of the array it was made from.
+A numpy view from here is dense, row-major, and keeps its tensor alive, but leaves its storage free
+to be resized: it is valid while the storage lies where it did. A tensor from here owns the buffer
+of the array it was made from.
 """
 
+import ctypes
 from typing import Any
 
 import ml_dtypes
@@ -14,33 +15,42 @@ from jax._src.lib import _jax
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from tpu_inductor.errors import LaunchError
 from tpu_inductor.graph.types import DType
 
-_EXTENDED: dict[DType, tuple[torch.dtype, np.dtype[Any]]] = {
-    DType.BF16: (torch.int16, np.dtype(ml_dtypes.bfloat16)),
-    DType.F8E4M3: (torch.int8, np.dtype(ml_dtypes.float8_e4m3fn)),
-    DType.F8E5M2: (torch.int8, np.dtype(ml_dtypes.float8_e5m2)),
+_EXTENDED: dict[DType, np.dtype[Any]] = {
+    DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
 }
-"""Types that cross as integers: the carrier in torch, and the type that jax knows in numpy."""
+"""The types that numpy itself lacks."""
 
 NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
-    d: _EXTENDED[d][1] if d in _EXTENDED else np.dtype(d.value) for d in DType
+    d: _EXTENDED[d] if d in _EXTENDED else np.dtype(d.value) for d in DType
 }
 """The numpy type of every element type."""
 
 
 def view_numpy(tensor: Tensor, dtype: DType) -> np.ndarray[Any, Any]:
-    """`tensor`, a CPU tensor of `dtype`, as a dense numpy array; a copy only where it must be."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
+    """`tensor`, a CPU tensor of `dtype`, as a dense numpy array; a copy only where it must be.
+
+    Raises LaunchError for a tensor whose storage has been emptied.
+    """
     if tensor.is_neg() or tensor.is_conj():
         tensor = tensor.resolve_neg().resolve_conj()
     tensor = tensor.contiguous()
-    extended = _EXTENDED.get(dtype)
-    if extended is None:
-        return tensor.numpy()
-    carrier, wanted = extended
-    return tensor.view(carrier).numpy().view(wanted)
+    size, pointer = tensor.nbytes, tensor.data_ptr()
+    if not size:
+        return np.empty(tensor.shape, NUMPY_DTYPE[dtype])
+    if not pointer:
+        raise LaunchError(
+            f"a tensor {tuple(tensor.shape)} has no memory: its storage was resized to 0 and not "
+            "back before the call. Resize the storage and fill it first"
+        )
+    # `Tensor.numpy` would forbid torch to resize the storage from then on.
+    memory: Any = (ctypes.c_char * size).from_address(pointer)
+    memory.tensor = tensor  # which thereby lives as long as the array does
+    return np.ndarray(tensor.shape, NUMPY_DTYPE[dtype], memory)
 
 
 def adopt_array(array: Any) -> Tensor:

@@ -4,6 +4,7 @@ import hashlib
 import linecache
 import traceback
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -48,4 +49,5 @@ def load_program(name: str, source: str, entry: str = ENTRY) -> Callable[..., An
     function = module.__dict__.get(entry)
     if not callable(function):
         raise InvalidIR(f"program {name} defines no function {entry!r}")
+    weakref.finalize(function, linecache.cache.pop, filename, None).atexit = False
     return function

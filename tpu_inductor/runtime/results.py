@@ -1,7 +1,7 @@
 """What the caller gets: one reader per result, from registers to a tensor, a number or None.
 
 A result shares memory with an argument or another result only where torch itself would return an
-alias; AOTAutograd relies on the difference.
+alias, and then has the strides and the offset of that alias: AOTAutograd makes it anew from them.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,9 +13,11 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from tpu_inductor.graph.attrs import EagerCall
-from tpu_inductor.graph.core import Eqn, Lit
+from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.signature import Layout, TensorInput
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.runtime.steps import Registers, read_registers
+from tpu_inductor.runtime.storage import lay_out, reinterpret_tensor
 
 Reader: TypeAlias = Callable[[Registers, list[Any]], Any]
 """(registers, results so far) -> the next result."""
@@ -54,33 +56,54 @@ def read_earlier(index: int) -> Reader:
     return lambda regs, results: results[index]
 
 
-def read_literal(lit: Lit, perm: tuple[int, ...]) -> Reader:
-    dtype = TORCH_DTYPE[lit.dtype]
-    return lambda regs, results: torch.tensor(lit.value, dtype=dtype).permute(perm)
-
-
 def read_number(register: int) -> Reader:
     return lambda regs, results: regs[register].item()
 
 
-def read_argument(register: int, given: tuple[int, ...], perm: tuple[int, ...]) -> Reader:
-    """The argument itself, or a view of it; the register holds it seen through `given`."""
-    seen = tuple(given[p] for p in perm)
-    if seen == tuple(range(len(seen))):
+def read_view(register: int, base: Layout, layout: Layout) -> Reader:
+    """Another tensor in the storage of the register's, which lies there as `base`.
+
+    It is no view as autograd sees it: AOTAutograd forbids writes to those that leave a graph, and
+    declares what it wants declared itself.
+    """
+    shape, strides = layout.shape, layout.strides
+    if layout.dtype is base.dtype:
+        ahead = layout.offset - base.offset
+        return lambda regs, results: reinterpret_tensor(regs[register], shape, strides, ahead)
+    offset = layout.offset
+    return lambda regs, results: _see_storage(regs[register], layout, offset)
+
+
+def read_argument(register: int, given: TensorInput, layout: Layout | None) -> Reader:
+    """The argument itself, or a view of it, as torch would return it."""
+    if layout is None:
         return ReadRegister(register)
-    return lambda regs, results: regs[register].permute(seen)
+    shape, strides, ahead = layout.shape, layout.strides, layout.offset
+    is_same_type = layout.dtype is given.var.type.dtype
+
+    def read(regs: Registers, results: list[Any]) -> Tensor:
+        tensor = _restride(regs[register], given)
+        if is_same_type:
+            return tensor.as_strided(shape, strides, tensor.storage_offset() + ahead)
+        skipped = tensor.storage_offset() * tensor.itemsize // layout.dtype.itemsize
+        return _see_storage(tensor, layout, skipped + ahead)
+
+    return read
 
 
-def read_tensor(register: int, perm: tuple[int, ...], is_copied: bool) -> Reader:
-    if is_copied:
-        return lambda regs, results: _copy(regs[register]).permute(perm)
-    if perm == tuple(range(len(perm))):
-        return ReadRegister(register)
-    return lambda regs, results: regs[register].permute(perm)
+def _restride(tensor: Tensor, given: TensorInput) -> Tensor:
+    """`tensor` itself where its strides are those that views of it were computed for."""
+    if tensor.stride() == given.strides or not tensor.numel():
+        return tensor
+    pairs = zip(given.shape, tensor.stride(), given.strides, strict=True)
+    if all(extent == 1 or got == wanted for extent, got, wanted in pairs):
+        return tensor
+    return lay_out(tensor, Layout(given.var.type.dtype, given.shape, given.strides))
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone(memory_format=torch.contiguous_format)
+def _see_storage(tensor: Tensor, layout: Layout, offset: int) -> Tensor:
+    seen = torch.empty(0, dtype=TORCH_DTYPE[layout.dtype])
+    return seen.set_(tensor.untyped_storage(), offset, layout.shape, layout.strides)
 
 
 def may_alias(eqn: Eqn) -> bool:

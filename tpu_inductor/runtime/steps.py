@@ -13,8 +13,10 @@ import torch
 
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.interp import run_eqn
+from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.types import DType
 from tpu_inductor.runtime.adapters.protocol import Adapter, Launch
+from tpu_inductor.runtime.storage import lay_out, lies_as
 
 Registers: TypeAlias = list[Any]
 
@@ -90,7 +92,25 @@ class ToArray:
         regs[self.target] = self.adapter.stage(regs[self.source], self.dtype)
 
 
-Step: TypeAlias = ProgramStep | EagerStep | ToTensor | ToArray
+@dataclass(frozen=True, slots=True)
+class ToStorage:
+    """A tensor as a result's memory: itself where it lies there as it should, or else a copy.
+
+    `is_shared` says that somebody else has the tensor, so that it must be a copy.
+    """
+
+    layout: Layout
+    is_shared: bool
+    source: int
+    target: int
+
+    def run(self, regs: Registers) -> None:
+        tensor = regs[self.source]
+        is_it = not self.is_shared and lies_as(tensor, self.layout)
+        regs[self.target] = tensor if is_it else lay_out(tensor, self.layout)
+
+
+Step: TypeAlias = ProgramStep | EagerStep | ToTensor | ToArray | ToStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +123,12 @@ class Timed:
 
 def reads(step: Step) -> tuple[int, ...]:
     """The registers that a step reads."""
-    return (step.source,) if isinstance(step, ToTensor | ToArray) else step.inputs
+    return step.inputs if isinstance(step, ProgramStep | EagerStep) else (step.source,)
 
 
 def writes(step: Step) -> tuple[int, ...]:
     """The registers that a step fills."""
-    return (step.target,) if isinstance(step, ToTensor | ToArray) else step.outputs
+    return step.outputs if isinstance(step, ProgramStep | EagerStep) else (step.target,)
 
 
 def free_early(steps: list[Step], kept: frozenset[int]) -> tuple[Timed, ...]:

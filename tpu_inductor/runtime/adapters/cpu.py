@@ -5,7 +5,9 @@ freed or written by the caller afterwards.
 """
 
 import functools
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +18,13 @@ from jax.experimental.pallas import tpu as pltpu
 from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.errors import BUGS, InvalidIR
+from tpu_inductor.errors import BUGS, InvalidIR, Unsupported
 from tpu_inductor.graph.types import DType
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 from tpu_inductor.runtime.failure import explain_failure
+from tpu_inductor.runtime.fork import describe_fork
 from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
 
@@ -31,6 +34,12 @@ class CpuAdapter:
     """See `Adapter`. Arguments travel as numpy views; held ones are jax arrays that alias them."""
 
     devices: str = "cpu"
+
+    def process(self) -> int:
+        home, here = _process_of_jax(), os.getpid()
+        if here != home:
+            raise Unsupported(describe_fork("JAX was started", home))
+        return here
 
     def accepts(self, tensor: Tensor) -> bool:
         return tensor.is_cpu
@@ -57,6 +66,12 @@ class CpuAdapter:
     def compile(self, program: Program, interpret: Interpret) -> Launch:
         launch = _launcher(program, interpret)
         return _check_races(launch, program.name) if interpret == "tpu" else launch
+
+
+@functools.cache
+def _process_of_jax() -> int:
+    """The process that first asked, and in which JAX has its threads from then on."""
+    return os.getpid()
 
 
 @functools.cache
@@ -100,7 +115,27 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
             raise explain_failure(error, program.name) from error
         return results
 
-    return launch
+    return _trace_apart(launch)
+
+
+def _trace_apart(launch: Launch) -> Launch:
+    """`launch`, called for the first time on a thread of its own.
+
+    JAX keeps the stack on which it traced, for error messages, and with it the code objects there.
+    Dynamo's would never die, nor what they call: the graph, and all that JAX remembers of it.
+    """
+    traced = False
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array]:
+        nonlocal traced
+        if traced:
+            return launch(arrays)
+        with ThreadPoolExecutor(1) as thread:
+            results = thread.submit(launch, arrays).result()
+        traced = True
+        return results
+
+    return run
 
 
 def _is_strict(program: Program, interpret: Interpret) -> bool:

@@ -24,6 +24,10 @@ class Adapter(Protocol):
         """The tensors it takes, for messages."""
         ...
 
+    def process(self) -> int:
+        """The process in which this adapter works. Raises Unsupported in a fork of that one."""
+        ...
+
     def accepts(self, tensor: Tensor) -> bool:
         """Whether `tensor` lives where this adapter can read it."""
         ...
