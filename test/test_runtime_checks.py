@@ -100,7 +100,7 @@ def test_integers_are_not_divided_by_zero(name):
     run = compiled(getattr(torch, name))
     assert run(torch.tensor([7, -7]), torch.tensor([2, -3])).shape == (2,)
     zero = torch.tensor([2, 0])
-    with pytest.raises(RuntimeError, match="^ZeroDivisionError"):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         run(torch.tensor([7, -7]), zero)
 
 
@@ -108,7 +108,7 @@ def test_one_hot_is_compiled_with_its_assertions():
     run = compiled(lambda i: F.one_hot(i, 3) * 2, strict=True)
     assert torch.equal(run(torch.tensor([0, 2])), 2 * F.one_hot(torch.tensor([0, 2]), 3))
     bad = torch.tensor([0, 3])
-    with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+    with pytest.raises(RuntimeError, match="Class values must be smaller"):
         run(bad)
 
 
