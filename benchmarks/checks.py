@@ -50,7 +50,7 @@ def measure(fn: Callable[..., Any], args: tuple[torch.Tensor, ...]) -> dict[str,
         recorder = Recorder({"check_indices": flag})
         torch.compile(fn, backend=recorder.backend)(*args)
         calls[name] = recorder.graphs[-1].call_graph
-    times = in_turn(calls)
+    times = in_turn(calls, limit=4.0)
     microseconds = {name: 1e6 * t.median for name, t in times.items()}
     return {**microseconds, "ratio": times["with"].over(times["without"])}
 
