@@ -10,6 +10,7 @@ from tpu_inductor.options import Options
 def test_defaults():
     options = Options.parse(environ={})
     assert options == Options()
+    assert options.check_indices is None
     assert (options.strict, options.debug, options.fuel, options.target) == (
         False,
         False,
@@ -25,8 +26,10 @@ def test_variables_are_read():
         "TPU_TILE_FUEL": "3",
         "TPU_TILE_CACHE_DIR": "/tmp/x",
         "TPU_TILE_TARGET": "v5e",
+        "TPU_TILE_CHECK_INDICES": "0",
     }
     options = Options.parse(environ=environ)
+    assert options.check_indices is False
     assert options.debug
     assert options.strict
     assert (options.fuel, options.target, options.cache_dir) == (3, "v5e", Path("/tmp/x"))

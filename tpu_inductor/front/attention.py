@@ -1,8 +1,8 @@
 """Keeps attention whole on the meta device, as torch keeps it on the CPU.
 
-`scaled_dot_product_attention` takes itself apart before AOTAutograd sees it: on the CPU to one fused
-operator, on the meta device to a softmax between two matmuls. What a model compiles to must not
-depend on that, so the call in Dynamo's graph is replaced by one that chooses as for the CPU.
+`scaled_dot_product_attention` takes itself apart before AOTAutograd sees it: on the CPU to one
+fused operator, on the meta device to a softmax between two matmuls. What a model compiles to must
+not depend on that, so the call in Dynamo's graph is replaced by one that chooses as for the CPU.
 """
 
 import math
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-_ATTEND = torch._C._nn.scaled_dot_product_attention
+_ATTEND = torch.nn.functional.scaled_dot_product_attention
 _ATTEND_HEADS = torch.nn.functional.multi_head_attention_forward
 _FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 

@@ -94,6 +94,8 @@ def _combine(eqn: Eqn, given: list[Interval]) -> Interval | None:
     attrs = eqn.attrs
     if eqn.prim in VIEWS or eqn.prim in ("convert", "sort", "reduce_max", "reduce_min"):
         return given[0]
+    if eqn.prim == "neg":
+        return Interval(-given[0].hi, -given[0].lo)
     if eqn.prim in ("concat", "pad", "select"):
         chosen = given[1:] if eqn.prim == "select" else given
         return Interval(min(g.lo for g in chosen), max(g.hi for g in chosen))

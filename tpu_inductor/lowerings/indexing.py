@@ -67,9 +67,10 @@ def index_position(dims: tuple[int, ...]) -> int:
 
 
 def check_indices(b: Builder, x: Value, indices: Sequence[Value | None]) -> None:
-    for dim, index in enumerate(indices):
-        if index is not None:
-            check_wrapped(b, index, dim, x.type.dims[dim])
+    """Checks each index; torch's words count the indexed dimensions alone."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    for place, (dim, index) in enumerate(given):
+        check_wrapped(b, index, place, x.type.dims[dim])
 
 
 @lowering(aten.index.Tensor)
