@@ -1,4 +1,4 @@
-"""CPU seconds of each of our own stages, from import to print, for graphs of thousands of equations.
+"""CPU seconds of our own stages, from import to print, on graphs of thousands of equations.
 
 python benchmarks/stages.py                              every program, for cpu and v5e
 python benchmarks/stages.py chain transformer --chips v6e --json stages.json
