@@ -13,12 +13,13 @@ from spellings import Spelling
 from tpu_inductor.aot.messages import CompileRequest, argument_of
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.regions.canonical import canonical_region, region_text
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.candidates import list_candidates
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates import templates_for
-from tpu_inductor.tune.canonical import canonical_region, print_alone, region_text
+from tpu_inductor.tune.printing import print_alone
 
 MATMUL_CANDIDATES = 3
 """Matmuls take longest to compile, so fewer of their schedules are priced."""

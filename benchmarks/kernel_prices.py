@@ -13,7 +13,7 @@ from pricing import digest, rules_text, versions
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest
 from tpu_inductor.aot.pool import CompilerPool
-from tpu_inductor.tune.canonical import NAME
+from tpu_inductor.regions.canonical import NAME
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from kernel_graphs import build
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Graph
+from tpu_inductor.regions.canonical import canonical_region, region_text
 from tpu_inductor.regions.partition import partition_regions
 from tpu_inductor.regions.region import Tier
 from tpu_inductor.regions.verify import verify_partition
 from tpu_inductor.schedule.assign import assign_schedules, choose_by_estimate
 from tpu_inductor.schedule.verify import verify_schedules
-from tpu_inductor.tune.canonical import canonical_region, region_text
 from tpu_inductor.tune.select import Measurement
 from tpu_inductor.tune.store import TuningStore
 from tpu_inductor.tune.tuner import TunedGraph, Tuner

@@ -31,7 +31,12 @@ from tpu_inductor.regions.region import Partition, Tier
 from tpu_inductor.regions.verify import verify_partition
 from tpu_inductor.runtime.adapters.cpu import CpuAdapter
 from tpu_inductor.runtime.compiled import CompiledGraph, Plan
-from tpu_inductor.schedule.assign import Scheduled, assign_schedules, choose_by_estimate
+from tpu_inductor.schedule.assign import (
+    Scheduled,
+    assign_schedules,
+    choose_by_estimate,
+    settle_neighbours,
+)
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
 from tpu_inductor.tune.measure import DevicelessMeasurer, can_measure
@@ -91,7 +96,10 @@ def schedule_regions(
     """Schedules by estimate, or by measurement in a mode that asks for it and has the means."""
     default = choose_by_estimate(chip, options.prefer)
     if options.mode not in TUNING_MODES or not chip.is_tpu or not can_measure():
-        return assign_schedules(partition, chip, default)
+        scheduled = assign_schedules(partition, chip, default)
+        if options.prefer == "pallas":
+            return scheduled
+        return settle_neighbours(partition, scheduled, chip)
     all_xla = partition_regions(partition.graph, chip, prefer="xla")
     verify_partition(all_xla)
     store = TuningStore.open(options.cache_dir)

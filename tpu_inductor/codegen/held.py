@@ -29,15 +29,17 @@ class LocalNames:
 
     names: Names = field(default_factory=Names)
     used: set[str] = field(default_factory=set[str])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def fresh(self, var: Var) -> str:
         return self.unique(re.sub(r"[_\d]+$", "", var.name) or "value")
 
     def unique(self, base: str) -> str:
         base = self.names.identifier(base)
-        name, count = base, 1
+        name, count = base, self.counts.get(base, 1)
         while name in self.used:
             count += 1
             name = f"{base}_{count}"
         self.used.add(name)
+        self.counts[base] = count
         return name

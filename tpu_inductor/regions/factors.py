@@ -72,6 +72,9 @@ class Unifier:
 
     def resolve(self, factors: Iterable[Factor]) -> tuple[Factor, ...]:
         """The factors that now stand for `factors`."""
+        factors = tuple(factors)
+        if self.parts.keys().isdisjoint(factors):
+            return factors
         out: list[Factor] = []
         for factor in factors:
             parts = self.parts.get(factor)

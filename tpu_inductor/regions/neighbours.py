@@ -6,6 +6,7 @@ more. So a kernel must be worth more than what it cuts apart.
 
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
@@ -98,16 +99,24 @@ class Neighbours:
         return eqn.out.type.size >= max(v.type.size for v in made)
 
 
+Key = TypeVar("Key", int, str)
+
+
 def find_losers(
-    wiring: Wiring, kernels: Mapping[int, Collection[int]], target: TpuTarget
-) -> dict[int, str]:
+    wiring: Wiring,
+    kernels: Mapping[Key, Collection[int]],
+    target: TpuTarget,
+    beside: Collection[int] | None = None,
+) -> dict[Key, str]:
     """The groups that XLA should run, with the reason; `kernels` has the members of each.
 
-    What XLA runs decides about its neighbours, so the rounds go on until nothing changes.
+    What XLA runs decides about its neighbours, so the rounds go on until nothing changes. The first
+    asks every group, or those beside the equations `beside`.
     """
     owner = {i: k for k, members in kernels.items() for i in members if not wiring.free[i]}
-    left: dict[int, str] = {}
-    asked = set(kernels)
+    left: dict[Key, str] = {}
+    around = owner if beside is None else _neighbours(wiring, beside)
+    asked = {owner[i] for i in around if i in owner}
     while asked:
         reasons = {
             k: Neighbours.of(wiring, kernels[k], owner.keys(), target).reason_for_xla()

@@ -195,11 +195,12 @@ def _segments(wiring: Wiring, ordered: list[tuple[int, _Node]]) -> tuple[Segment
     segments: list[Segment] = []
     names: dict[str, int] = {}
     results = {v for v in wiring.graph.outputs if isinstance(v, Var)}
+    last_read = {v: r for r, some in enumerate(reads) for v in some}
     for r, run in enumerate(runs):
-        later = results.union(*reads[r + 1 :])
+        inside = {v for node in run for v in _makes(wiring, node)}
+        later = {v for v in inside if v in results or last_read.get(v, r) > r}
         regions = _regions(wiring, run, later, names)
         made = [v for region in regions for v in region.outputs]
-        inside = {v for node in run for v in _makes(wiring, node)}
         segments.append(
             Segment(
                 regions,

@@ -114,15 +114,16 @@ class Proposal:
         return self.factors - self.facts.reduced - self.facts.contracted
 
     @cached_property
-    def outputs(self) -> Counter[Dims]:
+    def outputs(self) -> dict[Dims, int]:
         """How many values of the same dimensions are needed outside."""
-        found: Counter[Dims] = Counter()
+        found: dict[Dims, int] = {}
         for part in self.parts:
             for dims, some in part.outputs.items():
-                found[self._resolved(dims)] += len(some)
+                here = self._resolved(dims)
+                found[here] = found.get(here, 0) + len(some)
         for v in self.leaving:
             found[self.dims(v)] -= 1
-        return +found
+        return {dims: n for dims, n in found.items() if n}
 
     def first_output(self, dims: Collection[Dims]) -> Var:
         """The first value of any of these dimensions that is needed outside."""

@@ -2,19 +2,22 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tpu_inductor.errors import Reject
+from tpu_inductor.regions.canonical import canonical_region, region_text, values_of
+from tpu_inductor.regions.neighbours import find_losers
 from tpu_inductor.regions.region import Partition, Region, Segment, Tier
+from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.schedule.choose import choose_schedule
 from tpu_inductor.schedule.text import schedule_text
-from tpu_inductor.schedule.types import TileSchedule
+from tpu_inductor.schedule.types import Operand, TileSchedule
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates import templates_for
 
 Choice: TypeAlias = Callable[[Region], TileSchedule | Reject]
-"""Gives a pallas region its schedule, or the reason why XLA runs it."""
+"""Gives a pallas region, by its canonical form alone, a schedule or the reason why XLA runs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,15 @@ def choose_by_estimate(target: TpuTarget, prefer: str = "auto") -> Choice:
 def assign_schedules(
     partition: Partition, target: TpuTarget, choose: Choice | None = None
 ) -> Scheduled:
-    """Gives every pallas region on `target` what `choose` says, by estimate unless told."""
-    choose = choose or choose_by_estimate(target)
+    """Gives every pallas region on `target` what `choose` says, by estimate unless told.
+
+    Regions with equal canonical forms are asked about once.
+    """
+    chosen = _Chosen(choose or choose_by_estimate(target))
     schedules: dict[str, TileSchedule] = {}
     segments: list[Segment] = []
     for segment in partition.segments:
-        regions = tuple(_assign(region, choose, schedules) for region in segment.regions)
+        regions = tuple(_assign(region, chosen.of, schedules) for region in segment.regions)
         segments.append(replace(segment, regions=regions))
     return Scheduled(replace(partition, segments=tuple(segments)), schedules)
 
@@ -53,6 +59,78 @@ def _assign(region: Region, choose: Choice, schedules: dict[str, TileSchedule]) 
         return region
     schedule = choose(region)
     if isinstance(schedule, Reject):
-        return replace(region, tier=Tier.XLA, factoring=None, reason=schedule.reason)
+        return _to_xla(region, schedule.reason)
     schedules[region.name] = schedule
     return region
+
+
+def _to_xla(region: Region, reason: str) -> Region:
+    return replace(region, tier=Tier.XLA, factoring=None, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What has been chosen so far: the first of equal regions, its canonical form and schedule."""
+
+    choose: Choice
+    known: dict[str, tuple[Region, Region, TileSchedule]] = field(
+        default_factory=dict[str, tuple[Region, Region, TileSchedule]]
+    )
+    rejected: dict[str, Reject] = field(default_factory=dict[str, Reject])
+
+    def of(self, region: Region) -> TileSchedule | Reject:
+        canonical = canonical_region(region)
+        text = region_text(canonical)
+        if text in self.rejected:
+            return self.rejected[text]
+        if text in self.known and self.known[text][1].factoring == canonical.factoring:
+            first, _, schedule = self.known[text]
+            return _schedule_equal(schedule, first, region)
+        found = self.choose(region)
+        if isinstance(found, TileSchedule):
+            self.known[text] = region, canonical, found
+        elif not any(v.name in found.reason.split() for v in values_of(region)):
+            self.rejected[text] = found
+        return found
+
+
+def _schedule_equal(schedule: TileSchedule, first: Region, region: Region) -> TileSchedule:
+    """The schedule of `first` for an equal region."""
+    renamed = dict(zip(values_of(first), values_of(region), strict=True))
+
+    def of(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(replace(o, var=renamed[o.var]) for o in operands)
+
+    return replace(
+        schedule, region=region, inputs=of(schedule.inputs), outputs=of(schedule.outputs)
+    )
+
+
+def settle_neighbours(partition: Partition, scheduled: Scheduled, target: TpuTarget) -> Scheduled:
+    """Asks again beside the regions that scheduling left to XLA, as `partition` did before.
+
+    A kernel between two regions of XLA may be worth less than the fusion that it prevents.
+    """
+    pairs = zip(partition.regions, scheduled.partition.regions, strict=True)
+    lost = [old for old, new in pairs if old.tier is not new.tier]
+    if not lost:
+        return scheduled
+    wiring = Wiring.of(partition.graph)
+    kernels = {name: _members(wiring, s.region) for name, s in scheduled.schedules.items()}
+    compute = [i for region in lost for i in _members(wiring, region) if not wiring.free[i]]
+    left = find_losers(wiring, kernels, target, beside=compute)
+    segments = tuple(
+        replace(
+            segment,
+            regions=tuple(
+                _to_xla(r, left[r.name]) if r.name in left else r for r in segment.regions
+            ),
+        )
+        for segment in scheduled.partition.segments
+    )
+    kept = {name: s for name, s in scheduled.schedules.items() if name not in left}
+    return Scheduled(replace(scheduled.partition, segments=segments), kept)
+
+
+def _members(wiring: Wiring, region: Region) -> tuple[int, ...]:
+    return tuple(wiring.producer[eqn.outputs[0]] for eqn in region.eqns)

@@ -11,8 +11,8 @@ from tpu_inductor.codegen.program import Program
 from tpu_inductor.regions.region import Partition
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.tune.canonical import print_without_lines
 from tpu_inductor.tune.measure import Measurer
+from tpu_inductor.tune.printing import print_without_lines
 from tpu_inductor.tune.select import Race, select
 from tpu_inductor.tune.store import TuningStore
 from tpu_inductor.tune.verdict import Plan, Verdict, judge

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import Reject
+from tpu_inductor.regions.canonical import canonical_region, region_text
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.assign import Choice
 from tpu_inductor.schedule.candidates import list_candidates
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates import templates_for
-from tpu_inductor.tune.canonical import canonical_region, print_alone, region_text
 from tpu_inductor.tune.measure import Measurer
+from tpu_inductor.tune.printing import print_alone
 from tpu_inductor.tune.select import TOP, Race, select
 from tpu_inductor.tune.store import TuningStore
 from tpu_inductor.tune.verdict import Plan, Verdict, judge, name_of, plan_of

@@ -13,11 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tpu_inductor.errors import Reject
+from tpu_inductor.regions.canonical import canonical_region, region_text
 from tpu_inductor.regions.region import Partition, Region, Tier
-from tpu_inductor.schedule.assign import Choice, Scheduled, assign_schedules
+from tpu_inductor.schedule.assign import (
+    Choice,
+    Scheduled,
+    assign_schedules,
+    settle_neighbours,
+)
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.tune.canonical import canonical_region, region_text
 from tpu_inductor.tune.measure import Measurer
 from tpu_inductor.tune.programs import prepare_programs
 from tpu_inductor.tune.regions import Heat, find_schedule, measure_heats, prepare_heat
@@ -89,7 +94,7 @@ class Tuner:
         choices = {
             FASTEST: self._assign(partition, regions, self.may_use_xla),
             KERNELS: self._assign(partition, regions, False),
-            DEFAULT: assign_schedules(partition, self.target, self.default),
+            DEFAULT: self._assign_default(partition),
         }
         program = self._tune_program(choices, all_xla)
         verdict = program.verdict if program else None
@@ -109,6 +114,13 @@ class Tuner:
             return self._choose(region, regions, may_use_xla)
 
         return assign_schedules(partition, self.target, choose)
+
+    def _assign_default(self, partition: Partition) -> Scheduled:
+        """What would run without tuning."""
+        scheduled = assign_schedules(partition, self.target, self.default)
+        if not self.may_use_xla:
+            return scheduled
+        return settle_neighbours(partition, scheduled, self.target)
 
     def tune_regions(self, partition: Partition) -> Mapping[str, Tuned]:
         """What is found of every distinct pallas region, by its canonical text."""
