@@ -12,9 +12,15 @@ Call: TypeAlias = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds a call, one number for each round."""
+    """Seconds a call, one number for each round: on the clock, and of this process's work."""
 
     rounds: tuple[float, ...]
+    worked: tuple[float, ...] = ()
+
+    @property
+    def cpu(self) -> "Times":
+        """The seconds of work, which a busy machine moves less."""
+        return Times(self.worked)
 
     @property
     def median(self) -> float:
@@ -49,7 +55,7 @@ def in_turn(
 ) -> dict[str, Times]:
     """Each call, repeated for about `window` seconds in every round, `limit` seconds in all."""
     repeats = {name: _repeats(call, window) for name, call in calls.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    windows: dict[str, list[tuple[float, float]]] = {name: [] for name in calls}
     end = time.perf_counter() + limit
     gc.collect()
     gc.disable()
@@ -58,10 +64,10 @@ def in_turn(
             if n >= 5 and time.perf_counter() > end:
                 break
             for name, call in calls.items():
-                seconds[name].append(_window(call, repeats[name]))
+                windows[name].append(_window(call, repeats[name]))
     finally:
         gc.enable()
-    return {name: Times(tuple(s)) for name, s in seconds.items()}
+    return {name: Times(*zip(*rounds, strict=True)) for name, rounds in windows.items()}
 
 
 def _repeats(call: Call, window: float) -> int:
@@ -70,10 +76,11 @@ def _repeats(call: Call, window: float) -> int:
     return max(1, int(window / once(call).seconds))
 
 
-def _window(call: Call, repeats: int) -> float:
+def _window(call: Call, repeats: int) -> tuple[float, float]:
     # The first call of a window finds the caches full of another function's data.
     call()
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     for _ in range(repeats):
         call()
-    return (time.perf_counter() - start) / repeats
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
+    return seconds / repeats, cpu_seconds / repeats

@@ -18,6 +18,8 @@ from tpu_inductor.errors import Reject, Unsupported
 from tpu_inductor.front.import_fx import import_fx
 from tpu_inductor.front.outputs import with_values
 from tpu_inductor.front.symbols import Sizes
+from tpu_inductor.graph.attrs import EagerCall
+from tpu_inductor.graph.channels_last import move_channels_last
 from tpu_inductor.graph.checks import drop_proven_checks
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.narrow import narrow_integers
@@ -25,6 +27,7 @@ from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.slices import slice_before_transposing
 from tpu_inductor.graph.verify import verify
+from tpu_inductor.lowerings.torch_conv import leave_to_torch
 from tpu_inductor.options import Interpret, Options
 from tpu_inductor.regions.partition import partition_regions
 from tpu_inductor.regions.region import Partition, Tier
@@ -74,6 +77,8 @@ def lower_graph(
     observe("graph", imported.graph)
     proven = drop_proven_checks(simplify(imported.graph))
     graph = narrow_integers(slice_before_transposing(proven))
+    if not chip.is_tpu:
+        graph = leave_to_torch(move_channels_last(graph, may_use_torch=not options.strict))
     verify(graph)
     observe("simplified", graph)
     partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)
@@ -146,9 +151,10 @@ def print_steps(name: str, scheduled: Scheduled, chip: TpuTarget) -> tuple[Progr
 
 
 def tell_eager(scheduled: Scheduled, options: Options, observe: Observer) -> None:
-    """Logs every call that runs eagerly. In strict mode the first one raises Unsupported."""
+    """Logs every call without a lowering. In strict mode the first one raises Unsupported."""
     for region in scheduled.partition.regions:
-        if region.tier is not Tier.EAGER:
+        call = region.eqns[0].attrs
+        if not isinstance(call, EagerCall) or call.is_chosen:
             continue
         origin = region.eqns[0].origin
         what = region.reason if origin.op in region.reason else f"{origin.op}: {region.reason}"

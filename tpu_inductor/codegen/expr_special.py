@@ -142,6 +142,10 @@ def _conv(eqn: Eqn, ops: Sequence[str]) -> str:
         parts.append(f"rhs_dilation={ints(attrs.rhs_dilation)}")
     if attrs.groups != 1:
         parts.append(f"feature_group_count={attrs.groups}")
+    if attrs.channels_last:
+        spatial = "DHW"[-len(attrs.strides) :]
+        orders = (f"N{spatial}C", f"OI{spatial}", f"N{spatial}C")
+        parts.append(f"dimension_numbers={orders}")
     parts.extend(_precision(dtype, attrs.precision))
     if dtype in HALF:
         parts.append("preferred_element_type=jnp.float32")

@@ -160,7 +160,11 @@ class Sort:
 
 @dataclass(frozen=True, slots=True)
 class Conv:
-    """NCHW-ordered convolution of any spatial rank; weights (out, in/groups, *window)."""
+    """Convolution of any spatial rank of (n, in, *spatial); weights (out, in/groups, *window).
+
+    With `channels_last` the operand and the result are (n, *spatial, channels). `method` is how the
+    CPU computes it, because of `why`; see `conv_methods`.
+    """
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -168,6 +172,9 @@ class Conv:
     rhs_dilation: tuple[int, ...]
     groups: int
     precision: str
+    channels_last: bool = False
+    method: str = "library"
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +193,7 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EagerCall:
-    """An ATen call that has no lowering: it runs in torch between two programs.
+    """An ATen call that runs in torch between two programs: it has no lowering, or `is_chosen`.
 
     `target` is the operator; `args` and `kwargs` hold `Hole(i)` where operand i goes.
     """
@@ -196,6 +203,7 @@ class EagerCall:
     kwargs: tuple[tuple[str, object], ...]
     reason: str
     result_is_tuple: bool
+    is_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

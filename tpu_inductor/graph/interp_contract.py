@@ -37,6 +37,7 @@ def _conv(attrs: A.Conv, x: Tensor, w: Tensor) -> Tensor:
         raise InvalidIR(f"convolution over {rank} spatial dimensions")
     # torch has no integer convolution; float64 is exact for sums below 2**53.
     acc = _wide(x.dtype) if x.is_floating_point() else torch.float64
+    x = x.movedim(-1, 1) if attrs.channels_last else x
     pad = A.Pad(
         (0, 0, *(low for low, _ in attrs.padding)),
         (0, 0, *(high for _, high in attrs.padding)),
@@ -50,6 +51,7 @@ def _conv(attrs: A.Conv, x: Tensor, w: Tensor) -> Tensor:
         dilation=attrs.rhs_dilation,
         groups=attrs.groups,
     )
+    out = out.movedim(1, -1) if attrs.channels_last else out
     return out.to(x.dtype)
 
 

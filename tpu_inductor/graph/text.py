@@ -7,10 +7,12 @@ from tpu_inductor.graph.types import DType
 
 
 def attrs_text(attrs: Attrs) -> str:
-    """`; dims=(0, 1)`, or nothing for a primitive without attributes."""
+    """`; dims=(0, 1)`, or nothing for a primitive without attributes. Defaults are not told."""
     if isinstance(attrs, EagerCall):
         return f"; {attrs.target} because {attrs.reason}"
-    parts = [f"{f.name}={_value_text(getattr(attrs, f.name))}" for f in fields(attrs)]
+    values = {f.name: getattr(attrs, f.name) for f in fields(attrs)}
+    told = [f.name for f in fields(attrs) if values[f.name] != f.default]
+    parts = [f"{name}={_value_text(values[name])}" for name in told]
     return "; " + ", ".join(parts) if parts else ""
 
 

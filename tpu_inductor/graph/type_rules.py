@@ -149,13 +149,15 @@ def sort(attrs: A.Sort, x: TensorType) -> tuple[TensorType, ...]:
 
 def conv(attrs: A.Conv, x: TensorType, w: TensorType) -> tuple[TensorType, ...]:
     _check(x.dtype is w.dtype and x.rank == w.rank, f"convolution of {x} with {w}")
-    _check(x.dims[1] == w.dims[1] * attrs.groups, f"convolution of {x} with {w}: {attrs}")
+    channels, spatial_dims = (-1, x.dims[1:-1]) if attrs.channels_last else (1, x.dims[2:])
+    _check(x.dims[channels] == w.dims[1] * attrs.groups, f"convolution of {x} with {w}: {attrs}")
     spatial: list[int] = []
     for i, (lo, hi) in enumerate(attrs.padding):
-        extent = (x.dims[i + 2] - 1) * attrs.lhs_dilation[i] + 1 + lo + hi
+        extent = (spatial_dims[i] - 1) * attrs.lhs_dilation[i] + 1 + lo + hi
         window = (w.dims[i + 2] - 1) * attrs.rhs_dilation[i] + 1
         spatial.append(max((extent - window) // attrs.strides[i] + 1, 0))
-    return (x.with_shape((x.shape[0], w.shape[0], *spatial)),)
+    order = (*spatial, w.shape[0]) if attrs.channels_last else (w.shape[0], *spatial)
+    return (x.with_shape((x.shape[0], *order)),)
 
 
 def attention(
