@@ -105,10 +105,10 @@ def _runs_in_torch(explanation: Explanation) -> str:
     return "; ".join(["runs in torch: " + r.reason for r in (*whole, *calls)])
 
 
-def hand_job(workload: Workload, chip: str) -> Job:
-    """The workload as written by hand."""
+def hand_job(workload: Workload, function: Callable[..., Any], chip: str) -> Job:
+    """The workload as one of its functions by hand has it."""
     arguments = tuple(_narrow(spec) for spec in workload.specs)
-    source = by_hand_source(workload.by_hand)
+    source = by_hand_source(function)
     return Job(CompileRequest(workload.name, source, arguments, chip), is_xla_only=True)
 
 

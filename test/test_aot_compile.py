@@ -51,6 +51,15 @@ def test_too_much_memory_is_an_error_of_the_compiler():
     assert "vmem" in result.error.lower()
 
 
+def test_fusions_may_use_the_vmem_that_they_are_given():
+    shape = jax.ShapeDtypeStruct((8192, 4096), jnp.float32)
+
+    def used(kib):
+        return compile_function(lambda x: (x * 2,), [shape], V5E, "twice", kib).vmem_bytes
+
+    assert used(1 << 10) <= 1 << 20 < used(0) < used(64 << 10) <= 64 << 20
+
+
 def test_a_chip_without_64_bit_kernels_still_runs_64_bit_programs():
     result = compile_function(
         lambda x: (jnp.cumsum(x),), [jax.ShapeDtypeStruct((64,), jnp.int64)], V5E, "wide"
