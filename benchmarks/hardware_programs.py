@@ -37,7 +37,7 @@ class _Grouped(PallasMosaicTpuRaggedDot):
         return True
 
 
-def program(kind: str, problem: str, config: str) -> Callable[..., Any]:
+def make_program(kind: str, problem: str, config: str) -> Callable[..., Any]:
     """The function of the arrays of a problem, in the order of `measured.OPERANDS`."""
     return _MAKERS[kind](json.loads(problem), json.loads(config or "null"))
 

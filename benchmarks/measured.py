@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,11 @@ def _is_known(problem: Any) -> bool:
 def choose(rows: Iterable[Measured], count: int) -> list[Measured]:
     """Of each chip and kind `count` rows, evenly spaced in the order of their times, ends included.
 
-    What is chosen depends on the table alone, and on nothing that is estimated.
+    What is chosen depends on the table alone, and on nothing that is estimated. The shortest of all
+    come first, so that a run that is stopped has some of each.
     """
-    return [row for group in _by_kind(rows) for row in _spread(group, count)]
+    spread = [_spread(group, count) for group in _by_kind(rows)]
+    return [row for rank in zip_longest(*spread) for row in rank if row is not None]
 
 
 def _by_kind(rows: Iterable[Measured]) -> Iterator[list[Measured]]:
