@@ -40,15 +40,13 @@ from tpu_inductor.aot.timing import TIMINGS
 
 LIBRARY = "tokamax"
 
-_PROGRAM = '''"""A program whose time was measured, with the types that JAX has by default."""
+_PROGRAM = '''"""A program whose time was measured."""
 
-import jax
 from hardware_programs import make_program
 
 
 def program(*arrays):
-    with jax.enable_x64(False):
-        return make_program({kind!r}, {problem!r}, {config!r})(*arrays)
+    return make_program({kind!r}, {problem!r}, {config!r})(*arrays)
 '''
 
 console = Console()
@@ -58,7 +56,8 @@ def request_of(measured: Measured) -> CompileRequest:
     """What a compile worker is asked about a measured program."""
     source = _PROGRAM.format(kind=measured.kind, problem=measured.problem, config=measured.config)
     name = measured.kind.replace(" ", "_")
-    return CompileRequest(name, source, measured.arguments, measured.chip, is_warm=True)
+    arguments, chip = measured.arguments, measured.chip
+    return CompileRequest(name, source, arguments, chip, is_warm=True, has_64_bit=False)
 
 
 def read_checked(file: Path, rules: str) -> list[Checked]:

@@ -52,7 +52,7 @@ class Job:
         r = self.request
         compiler = (r.target, str(r.scoped_vmem_kib), *versions("jax", "libtpu").values())
         function = load_program(r.name, r.source, r.entry)
-        with jax.enable_x64(True):
+        with jax.enable_x64(r.has_64_bit):
             jaxpr = jax.make_jaxpr(function)(*map(struct_of, r.arguments))
         return digest(str(jaxpr), *compiler, rules_text())
 

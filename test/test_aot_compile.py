@@ -68,6 +68,19 @@ def test_a_chip_without_64_bit_kernels_still_runs_64_bit_programs():
     assert result.output_bytes >= 64 * 8
 
 
+@pytest.mark.parametrize(("is_wide", "dtype"), [(True, "int64"), (False, "int32")])
+def test_types_are_64_bit_unless_told_otherwise(is_wide, dtype):
+    found = []
+
+    def program(x):
+        found.append(str(jnp.arange(4).dtype))
+        return (x + jnp.arange(4),)
+
+    shape = jax.ShapeDtypeStruct((4,), jnp.float32)
+    assert compile_function(program, [shape], V5E, "types", has_64_bit=is_wide).ok
+    assert found == [dtype]
+
+
 def test_the_environment_is_prepared_without_overriding_it():
     environ = {"TPU_ACCELERATOR_TYPE": "mine"}
     prepare_libtpu(environ)

@@ -51,8 +51,10 @@ def compile_function(
     target: "TpuTarget",
     name: str,
     scoped_vmem_kib: int = 0,
+    *,
+    has_64_bit: bool = True,
 ) -> DevicelessResult:
-    """Compiles a JAX function of `args` for `target`, under 64-bit types as programs are.
+    """Compiles a JAX function of `args` for `target`, with 64-bit types unless told otherwise.
 
     `scoped_vmem_kib` is what each fusion of XLA's may use of VMEM; 0 leaves that to XLA. Kernels
     set a limit of their own.
@@ -63,8 +65,9 @@ def compile_function(
     kind = AbstractDevice(
         device_kind=device.device_kind, num_cores=device.num_cores, platform="tpu"
     )
-    flags = {_SCOPED_VMEM: str(scoped_vmem_kib)} if scoped_vmem_kib else None
-    with jax.enable_x64(True), use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
+    # The annotation of JAX says that there are no options.
+    flags: Any = {_SCOPED_VMEM: str(scoped_vmem_kib)} if scoped_vmem_kib else None
+    with jax.enable_x64(has_64_bit), use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
         try:
             lowered = jax.jit(fn).trace(*placed).lower(lowering_platforms=("tpu",))
             compiled = lowered.compile(compiler_options=flags)
