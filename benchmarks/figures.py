@@ -24,7 +24,8 @@ class OpFigure:
 class Figure:
     """An estimate, or an error. `time_us` is cold; `warm_us` is after XLA prefetched operands.
 
-    `doubts` says why the estimate is not to be trusted. `ops` are not kept in files.
+    `doubts` says why the estimate is not to be trusted. `spelling` is which of several this is.
+    `ops` are not kept in files.
     """
 
     error: str = ""
@@ -37,6 +38,7 @@ class Figure:
     doubts: str = ""
     compile_s: float = 0.0
     ops: tuple[OpFigure, ...] = ()
+    spelling: str = ""
 
     @staticmethod
     def of(reply: CompileReply, cores: int) -> "Figure":
@@ -78,6 +80,12 @@ class Figure:
             sum(f.compile_s for f in figures),
             tuple(op for f in figures for op in f.ops),
         )
+
+    @staticmethod
+    def fastest(figures: Sequence["Figure"]) -> "Figure":
+        """The least cold time of those that compile; the first error where none does."""
+        good = [f for f in figures if f.ok]
+        return min(good, key=lambda f: f.time_us) if good else figures[0]
 
     @property
     def ok(self) -> bool:

@@ -1,4 +1,4 @@
-"""Draws what vs_xla.py wrote: python benchmarks/plot.py versus.json --out docs/
+"""Draws what vs_xla.py wrote, for publish.py.
 
 roofline.svg, .png    every kernel's estimated FLOP/s over its FLOPs per HBM byte, under the roofs
 versus_xla.svg, .png  XLA's estimated time over ours, for every workload
@@ -7,8 +7,6 @@ One panel for each generation. The area of a kernel's point is its share of its 
 that is far below its roof and takes a good part of the time is named.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -147,7 +145,7 @@ def draw_versus(record: Any) -> Figure:
     panels[0].set_yticks(range(len(names)), names, fontsize=7)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     figure.suptitle(
-        "Estimated speed-up over XLA's faster spelling (shaded: ties; pale: not counted)"
+        "Estimated speed-up over XLA's fastest spelling (shaded: ties; pale: not counted)"
     )
     return figure
 
@@ -162,7 +160,7 @@ def _draw_scale(panel: Axes, chip: str, summaries: Sequence[Any]) -> None:
     panel.set_xticks([], minor=True)
     panel.tick_params(axis="y", length=0)
     means = [s["geomean"] for s in summaries if s["chip"] == chip and s["geomean"] is not None]
-    title = chip + "".join(f": geomean {mean:.2f}x, memory-bound" for mean in means)
+    title = chip + "".join(f": geomean {mean:.2f}x of memory-bound families" for mean in means)
     panel.set_title(title, fontsize=9)
 
 
@@ -187,15 +185,3 @@ def plot(record: Any, folder: Path) -> None:
     with rc_context(STYLE):
         save(draw_roofline(record), folder, "roofline")
         save(draw_versus(record), folder, "versus_xla")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Draw a comparison with XLA")
-    parser.add_argument("file", type=Path, help="what vs_xla.py wrote with --json")
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="folder for the pictures")
-    given = parser.parse_args()
-    plot(json.loads(given.file.read_text()), given.out)
-
-
-if __name__ == "__main__":
-    main()

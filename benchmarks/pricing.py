@@ -1,7 +1,7 @@
 """Prices JAX functions in compile workers, and keeps on disk what XLA alone makes of them.
 
 A price of XLA's code depends on the function, the chip, JAX, libtpu and the rules of pricing. Equal
-ones have equal keys, so only what changed is compiled again. Programs with kernels are never kept.
+ones have equal keys, so only what changed is compiled again. What is ours is never kept.
 """
 
 import ast
@@ -41,7 +41,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A function to be priced. One without kernels is XLA's alone."""
+    """A function to be priced. One without kernels of ours is XLA's alone."""
 
     request: CompileRequest
     is_xla_only: bool
@@ -50,10 +50,11 @@ class Job:
     def key(self) -> str:
         """Equal for functions that trace to the same equations, on one chip and compiler."""
         r = self.request
+        compiler = (r.target, str(r.scoped_vmem_kib), *versions("jax", "libtpu").values())
         function = load_program(r.name, r.source, r.entry)
-        with jax.enable_x64(True):
+        with jax.enable_x64(r.has_64_bit):
             jaxpr = jax.make_jaxpr(function)(*map(struct_of, r.arguments))
-        return digest(str(jaxpr), r.target, *versions("jax", "libtpu").values(), rules_text())
+        return digest(str(jaxpr), *compiler, rules_text())
 
 
 class Pricer:

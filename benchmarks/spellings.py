@@ -22,15 +22,13 @@ from tpu_inductor.reports.explain import Explanation, explain
 NARROW = {"int64": "int32", "float64": "float32"}
 """What JAX takes for 64-bit types unless it is told otherwise, so what one writes by hand gets."""
 
-_BY_HAND = '''"""A workload as written by hand, with the types that JAX has by default."""
+_BY_HAND = '''"""A workload as written by hand."""
 
-import jax
 from {module} import {name}
 
 
 def program(*arrays):
-    with jax.enable_x64(False):
-        return {name}(*arrays)
+    return {name}(*arrays)
 '''
 
 
@@ -105,11 +103,12 @@ def _runs_in_torch(explanation: Explanation) -> str:
     return "; ".join(["runs in torch: " + r.reason for r in (*whole, *calls)])
 
 
-def hand_job(workload: Workload, chip: str) -> Job:
-    """The workload as written by hand."""
+def hand_job(workload: Workload, function: Callable[..., Any], chip: str) -> Job:
+    """The workload as one of its functions by hand has it."""
     arguments = tuple(_narrow(spec) for spec in workload.specs)
-    source = by_hand_source(workload.by_hand)
-    return Job(CompileRequest(workload.name, source, arguments, chip), is_xla_only=True)
+    source = by_hand_source(function)
+    request = CompileRequest(workload.name, source, arguments, chip, has_64_bit=False)
+    return Job(request, is_xla_only=True)
 
 
 def by_hand_source(function: Callable[..., Any]) -> str:

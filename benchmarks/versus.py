@@ -1,7 +1,8 @@
 """One workload on one chip against XLA: the row, its verdict, and the geomean of many rows.
 
-XLA's time is the faster of two spellings, the graph's primitives and what one writes by hand. All
-ratios are of cold times, XLA's over ours: above 1 we are faster.
+XLA's time is that of its fastest spelling, of the graph's primitives or written by hand. All ratios
+are of cold times, XLA's over ours: above 1 we are faster. In geomeans a family of workloads has one
+vote, the geomean of its rows, however many they are.
 """
 
 import math
@@ -17,6 +18,8 @@ TIE = 1.1
 
 PATHOLOGICAL = 4.0
 """XLA's own code that takes this many times the bound is no opponent, unless it sorts."""
+
+VERDICTS = ("faster", "tie", "slower", "none")
 
 GEOMEAN_BAR = 1.25
 SLOWEST_BAR = 0.98
@@ -42,6 +45,7 @@ class Row:
     """A workload on one chip. `bound` is None where it was not lowered at all."""
 
     workload: str
+    family: str
     chip: str
     bound: Bound | None
     has_sort: bool
@@ -75,6 +79,11 @@ class Row:
         return self.bound.time_us / self.ours.time_us if self.bound and self.ours.ok else None
 
     @property
+    def is_memory(self) -> bool:
+        """Whether the HBM decides the bound."""
+        return self.bound is not None and self.bound.is_memory
+
+    @property
     def is_trusted(self) -> bool:
         best = self.best_xla
         return self.ours.is_trusted and best is not None and best.is_trusted
@@ -104,12 +113,30 @@ class Row:
             found.append(f"XLA above {PATHOLOGICAL:g}x of the bound: not counted")
         return tuple(found)
 
+    @staticmethod
+    def of_json(values: Mapping[str, Any]) -> "Row":
+        """The row that `as_json` told of."""
+        bound = values["bound"]
+        return Row(
+            values["workload"],
+            values["family"],
+            values["chip"],
+            bound and Bound(bound["hbm_bytes"], bound["hbm_us"], bound["mxu_us"]),
+            values["has_sort"],
+            *(Figure(**values[name]) for name in ("ours", "xla", "by_hand")),
+            tuple(KernelFigure(**kernel) for kernel in values["kernels"]),
+            values["kernel_count"],
+            tuple(values["left_to_xla"]),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Plain values, for JSON; times in us."""
         bound = self.bound
         return {
             "workload": self.workload,
+            "family": self.family,
             "chip": self.chip,
+            "has_sort": self.has_sort,
             "ours": self.ours.as_json(),
             "xla": self.xla.as_json(),
             "by_hand": self.by_hand.as_json(),
@@ -140,14 +167,18 @@ def judge(ratio: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The rows of one chip. `geomean` is over memory-bound ones; None where there is none.
+    """The rows of one chip. Geomeans are of `families`, those of memory-bound rows and of others.
 
     `least_share` is of memory-bound rows that have a kernel: what XLA runs alone is XLA's.
     """
 
     chip: str
     geomean: float | None
+    families: Mapping[str, float]
     memory_rows: int
+    compute_geomean: float | None
+    compute_families: Mapping[str, float]
+    compute_rows: int
     slowest: str
     slowest_ratio: float | None
     least_share: float | None
@@ -159,28 +190,41 @@ class Summary:
     def of(chip: str, rows: Sequence[Row]) -> "Summary":
         """Of the rows of `chip`; those that are not trusted or pathological do not count."""
         mine = [row for row in rows if row.chip == chip]
-        counted = [(row.ratio, row) for row in mine if row.counts and row.ratio is not None]
-        memory = [(r, row) for r, row in counted if row.bound is not None and row.bound.is_memory]
-        with_kernels = [row for _, row in memory if row.kernel_count]
-        shares = [(row.share, row.workload) for row in with_kernels if row.share is not None]
-        slowest = min(counted, key=lambda pair: pair[0], default=None)
-        least = min(shares, default=None)
-        names = ("faster", "tie", "slower", "none")
+        counted = [row for row in mine if row.counts]
+        memory = [row for row in counted if row.is_memory]
+        compute = [row for row in counted if not row.is_memory]
+        shares = [(r.share, r.workload) for r in memory if r.kernel_count and r.share is not None]
+        ratios = [(row.ratio, row.workload) for row in counted if row.ratio is not None]
+        slowest, least = min(ratios, default=None), min(shares, default=None)
+        families, compute_families = family_ratios(memory), family_ratios(compute)
         return Summary(
             chip,
-            geomean(r for r, _ in memory),
+            geomean(families.values()),
+            families,
             len(memory),
-            slowest[1].workload if slowest else "",
+            geomean(compute_families.values()),
+            compute_families,
+            len(compute),
+            slowest[1] if slowest else "",
             slowest[0] if slowest else None,
             least[0] if least else None,
             least[1] if least else "",
-            {name: sum(row.verdict == name for row in mine) for name in names},
+            {name: sum(row.verdict == name for row in mine) for name in VERDICTS},
             tuple(row.workload for row in mine if not row.counts),
         )
 
     def as_json(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
+
+
+def family_ratios(rows: Iterable[Row]) -> dict[str, float]:
+    """The geomean of the ratios of each family."""
+    ratios: dict[str, list[float]] = {}
+    for row in rows:
+        if row.ratio is not None:
+            ratios.setdefault(row.family, []).append(row.ratio)
+    return {family: mean for family, of in ratios.items() if (mean := geomean(of)) is not None}
 
 
 def geomean(ratios: Iterable[float]) -> float | None:

@@ -1,6 +1,6 @@
 """The tables and the bars of a comparison with XLA."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from figures import Figure
 from rich.table import Table
@@ -16,7 +16,15 @@ def make_table(chip: str, rows: Sequence[Row]) -> Table:
     """The rows of one chip, all times estimated."""
     title = f"{chip}: estimated times; ? is not to be trusted; warm times where they differ"
     table = Table(title=title, title_justify="left")
-    for heading in ("workload", *NUMBERS[:-2], "by", *NUMBERS[-2:], "verdict", "notes"):
+    for heading in (
+        "workload",
+        *NUMBERS[:-2],
+        "by",
+        *NUMBERS[-2:],
+        "verdict",
+        "XLA's best",
+        "notes",
+    ):
         justify = "right" if heading in NUMBERS else "left"
         table.add_column(heading, justify=justify, overflow="fold")
     for row in (row for row in rows if row.chip == chip):
@@ -34,6 +42,7 @@ def _cells(row: Row) -> Iterator[str | Text]:
     yield _cell(row.share, ".0%")
     yield _cell(row.ratio, ".2f")
     yield Text(row.verdict, style=COLOURS[row.verdict])
+    yield row.best_xla.spelling if row.best_xla else "-"
     yield "; ".join(row.notes)
 
 
@@ -50,8 +59,11 @@ def summary_lines(summary: Summary) -> Iterator[str]:
     verdicts = ", ".join(f"{n} {name}" for name, n in summary.verdicts.items() if n)
     yield f"[bold]{summary.chip}[/] (estimates): {verdicts}"
     if summary.geomean is not None:
-        what = f"geomean over XLA of {summary.memory_rows} memory-bound workloads"
-        yield _bar(what, summary.geomean, GEOMEAN_BAR)
+        what = f"geomean over XLA of {_families(summary.families, summary.memory_rows)}"
+        yield _bar(f"{what}, memory-bound", summary.geomean, GEOMEAN_BAR)
+    if summary.compute_geomean is not None:
+        what = f"geomean over XLA of {_families(summary.compute_families, summary.compute_rows)}"
+        yield f"          {what}, compute-bound: {summary.compute_geomean:.2f}"
     if summary.slowest_ratio is not None:
         yield _bar(f"least ratio, of {summary.slowest}", summary.slowest_ratio, SLOWEST_BAR)
     if summary.least_share is not None:
@@ -59,6 +71,10 @@ def summary_lines(summary: Summary) -> Iterator[str]:
         yield _bar(what, summary.least_share, SHARE_BAR)
     if summary.not_counted:
         yield f"  not counted: {', '.join(summary.not_counted)}"
+
+
+def _families(families: Mapping[str, float], rows: int) -> str:
+    return f"{len(families)} families ({rows} workloads)"
 
 
 def _bar(what: str, got: float, bar: float) -> str:

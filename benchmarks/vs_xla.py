@@ -5,14 +5,18 @@ python benchmarks/vs_xla.py softmax_4k_f32 --chips v6e          this one
 python benchmarks/vs_xla.py --json now.json --xla-cache xla.json
 
 Every figure is an estimate, made from the code that libtpu compiled; nothing runs on a TPU. XLA's
-time is that of the faster spelling: the graph's primitives under one jax.jit (`XLA`), or an
-idiomatic function written `by hand`. `bound` is what the HBM or the MXUs need at the least; see
-bounds.py. Times are cold; warm ones, where what XLA prefetched is free, are told where they differ
-by more than 5 %.
+time is that of its fastest spelling: the graph's primitives under one jax.jit (`XLA`), or the best
+of those written `by hand`, each with XLA's defaults and with the VMEM that our kernels give
+themselves; see opponents.py. `bound` is what the HBM or the MXUs need at the least; see bounds.py.
+Times are cold; warm ones, where what XLA prefetched is free, are told where they differ by more
+than 5 %.
 
 Ratios are XLA's time over ours. Within 10 % they are ties. A row does not count in the summary
 where an estimate is not to be trusted, or where XLA's own code is pathological: its time is above 4
-times the bound, and the workload does not sort.
+times the bound, and the workload does not sort. A family of workloads has one vote.
+
+With --update the file of --json is added to: its rows of other workloads stay, if they were priced
+by the same rules. The race can be run in parts, and be taken up again.
 
 With --xla-cache, figures of programs without kernels are kept in that file and not compiled again:
 the same function, chip, JAX, libtpu and rules of pricing give the same figure. Delete it any time.
@@ -30,67 +34,24 @@ from typing import Any
 # Nothing runs, and without this JAX looks for a TPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-from bounds import Bound, peaks
+from bounds import peaks
 from chips import parse_checked
-from figures import Figure
-from kernels import kernel_figures
-from pricing import Pricer, versions
+from contests import compare
+from pricing import Pricer, digest, rules_text, versions
 from rich.console import Console
-from spellings import Spelling, hand_job, spell
 from versus import Row, Summary
 from versus_table import make_table, summary_lines
-from workloads import WORKLOADS, Workload
+from workloads import WORKLOADS
 
 from tpu_inductor.aot.pool import TIMEOUT_S, CompilerPool
 from tpu_inductor.aot.require import tpu_target
+from tpu_inductor.aot.timing import TIMINGS
 from tpu_inductor.options import MODES
 
 CHIPS = "v5e,v5p,v6e"
 
 # A table this wide is cut to pieces where the output is a file.
 console = Console(width=None if sys.stdout.isatty() else 200)
-
-
-def compare(
-    workload: Workload, chips: Sequence[str], mode: str | None, pricer: Pricer
-) -> list[Row]:
-    """The rows of one workload, one for each chip."""
-    spelled = [(spell(workload, c, "auto", mode), spell(workload, c, "xla")) for c in chips]
-    groups = [
-        jobs
-        for chip, (ours, xla) in zip(chips, spelled, strict=True)
-        for jobs in (ours.jobs, xla.jobs, (hand_job(workload, chip),))
-    ]
-    figures = iter(pricer.price([job for jobs in groups for job in jobs]))
-    totals = iter([Figure.total([next(figures) for _ in jobs]) for jobs in groups])
-    return [
-        make_row(workload, chip, ours, xla, (next(totals), next(totals), next(totals)))
-        for chip, (ours, xla) in zip(chips, spelled, strict=True)
-    ]
-
-
-def make_row(
-    workload: Workload,
-    chip: str,
-    ours: Spelling,
-    xla: Spelling,
-    figures: tuple[Figure, Figure, Figure],
-) -> Row:
-    """The row of figures of ours, of XLA's spelling and of that by hand."""
-    graphs = ours.graphs or xla.graphs
-    our_figure = Figure(ours.error) if ours.error else figures[0]
-    return Row(
-        workload.name,
-        chip,
-        Bound.of(graphs, tpu_target(chip)) if graphs else None,
-        any(eqn.prim == "sort" for graph in graphs for eqn in graph.eqns),
-        our_figure,
-        Figure(xla.error) if xla.error else figures[1],
-        figures[2],
-        kernel_figures(ours, our_figure),
-        ours.explanation.work["kernels"] if ours.explanation else 0,
-        ours.left_to_xla,
-    )
 
 
 def record(rows: Sequence[Row], chips: Sequence[str], mode: str | None) -> dict[str, Any]:
@@ -100,24 +61,45 @@ def record(rows: Sequence[Row], chips: Sequence[str], mode: str | None) -> dict[
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "mode": mode or "default",
         "versions": versions("tpu_inductor", "torch", "jax", "jaxlib", "libtpu"),
+        "rules": digest(rules_text()),
+        "workloads": list(WORKLOADS),
         "chips": {chip: peaks(tpu_target(chip)) for chip in chips},
         "summaries": [Summary.of(chip, rows).as_json() for chip in chips],
         "rows": [row.as_json() for row in rows],
     }
 
 
+def kept_rows(file: Path, mode: str | None) -> list[Row]:
+    """The rows of a file, if this run may add to them: equal mode and rules of pricing."""
+    if not file.exists():
+        return []
+    recorded = json.loads(file.read_text())
+    is_alike = recorded["mode"] == (mode or "default")
+    if not is_alike or recorded.get("rules") != digest(rules_text()):
+        return []
+    return [Row.of_json(values) for values in recorded["rows"]]
+
+
+def replace_rows(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:
+    """The rows in the order of the workloads, of which those of `new` supersede others."""
+    found = {(row.workload, row.chip): row for row in (*rows, *new)}
+    return sorted(found.values(), key=lambda row: list(WORKLOADS).index(row.workload))
+
+
 def main() -> None:
     given = _parse()
     chips = given.chips.split(",")
-    rows: list[Row] = []
+    rows = kept_rows(given.json, given.mode) if given.update else []
     with CompilerPool(given.jobs, given.timeout) as pool:
         pricer = Pricer(pool, given.xla_cache)
         for name in given.workloads or WORKLOADS:
             with console.status(name):
-                rows += compare(WORKLOADS[name], chips, given.mode, pricer)
-            console.print(*map(_line, rows[-len(chips) :]), sep="\n", highlight=False)
+                new = compare(WORKLOADS[name], chips, given.mode, pricer)
+            rows = replace_rows(rows, new)
+            console.print(*map(_line, new), sep="\n", highlight=False)
             if given.json:
-                text = json.dumps(record(rows, chips, given.mode), indent=1)
+                every_chip = [chip for chip in TIMINGS if any(row.chip == chip for row in rows)]
+                text = json.dumps(record(rows, every_chip, given.mode), indent=1)
                 given.json.write_text(text + "\n")
     for chip in chips:
         console.print(make_table(chip, rows))
@@ -136,10 +118,14 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--chips", default=CHIPS, help=f"TPU generations; {CHIPS}")
     parser.add_argument("--mode", choices=MODES, help="the mode that ours is compiled with")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--update", action="store_true", help="keep the other rows of --json")
     parser.add_argument("--xla-cache", type=Path, help="keep figures of XLA's code in this file")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once: 2")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds for each")
-    return parse_checked(parser, WORKLOADS)
+    given = parse_checked(parser, WORKLOADS)
+    if given.update and not given.json:
+        parser.error("--update needs --json, the file to add to")
+    return given
 
 
 if __name__ == "__main__":

@@ -51,12 +51,34 @@ def test_too_much_memory_is_an_error_of_the_compiler():
     assert "vmem" in result.error.lower()
 
 
+def test_fusions_may_use_the_vmem_that_they_are_given():
+    shape = jax.ShapeDtypeStruct((8192, 4096), jnp.float32)
+
+    def used(kib):
+        return compile_function(lambda x: (x * 2,), [shape], V5E, "twice", kib).vmem_bytes
+
+    assert used(1 << 10) <= 1 << 20 < used(0) < used(64 << 10) <= 64 << 20
+
+
 def test_a_chip_without_64_bit_kernels_still_runs_64_bit_programs():
     result = compile_function(
         lambda x: (jnp.cumsum(x),), [jax.ShapeDtypeStruct((64,), jnp.int64)], V5E, "wide"
     )
     assert result.ok, result.error
     assert result.output_bytes >= 64 * 8
+
+
+@pytest.mark.parametrize(("is_wide", "dtype"), [(True, "int64"), (False, "int32")])
+def test_types_are_64_bit_unless_told_otherwise(is_wide, dtype):
+    found = []
+
+    def program(x):
+        found.append(str(jnp.arange(4).dtype))
+        return (x + jnp.arange(4),)
+
+    shape = jax.ShapeDtypeStruct((4,), jnp.float32)
+    assert compile_function(program, [shape], V5E, "types", has_64_bit=is_wide).ok
+    assert found == [dtype]
 
 
 def test_the_environment_is_prepared_without_overriding_it():

@@ -74,6 +74,12 @@ def test_replies_come_in_order_with_sizes_and_prices():
         assert 0 < reply.seconds < 60
 
 
+def test_a_request_tells_whether_types_are_64_bit(pool):
+    body = "exec('raise ValueError(jnp.arange(4).dtype)')"
+    wide, narrow = pool.run([request("wide", body), request("narrow", body, has_64_bit=False)])
+    assert ("int64" in wide.result.error, "int32" in narrow.result.error) == (True, True)
+
+
 def test_a_program_is_priced_cold_and_warm_at_once(pool):
     cold, both = pool.run([request("cold"), request("both", is_warm=True)])
     assert cold.warm is None

@@ -146,6 +146,14 @@ def test_a_wait_moves_the_clock_to_the_end_of_the_dma(tmp_path):
     assert (op.cycles, op.dmas, op.read_bytes) == (3, 1, 4096 * GRANULE)
 
 
+def test_a_dma_that_names_no_memories_reads_hbm(tmp_path):
+    described = fetch(4096).replace("hbm_to_vmem", "general").replace("hbm=", "src=")
+    wait = "%6 = dma.done.wait [#allocation3], 4096"
+    found = price(tmp_path, described, wait)
+    assert cycles(found) == pytest.approx(transfer_cycles(4096) + 1)
+    assert (found.hbm_bytes, found.ops[0].local_bytes) == (4096 * GRANULE, 0)
+
+
 def test_dmas_share_the_bandwidth_but_not_the_latency(tmp_path):
     found = price(tmp_path, fetch(4096), fetch(4096), "%6 = dma.done.wait [#allocation3], 8192")
     assert cycles(found) == pytest.approx(transfer_cycles(8192) + 1)

@@ -1,15 +1,23 @@
 """The comparison with XLA: bounds, verdicts, summaries, kept prices, pictures. Compiles nothing."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import vs_xla
 from bounds import Bound, count_flops, least_bytes, matmul_flops, peaks
 from figures import Figure
 from kernel_graphs import dot, tensor
+from opponents import Opponent, find_opponents, name_figures, raise_vmem
 from plot import plot
 from pricing import Job, Pricer
+from publish import END, START, put_lines
+from spellings import Spelling
 from versus import KernelFigure, Row, Summary, geomean, judge
+from versus_page import coverage, page, readme_lines
 from versus_table import make_table, summary_lines
+from workloads import WORKLOADS
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult
 from tpu_inductor.aot.price import OpPrice, Price
@@ -19,6 +27,7 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.target import TARGETS
 
 V4, V5E, V5P = TARGETS["v4"], TARGETS["v5e"], TARGETS["v5p"]
+ROOT = Path(__file__).parent.parent
 F32, BF16, I8, I64 = DType.F32, DType.BF16, DType.I8, DType.I64
 
 
@@ -110,13 +119,14 @@ def figure(time_us, **changes):
 
 
 def row(name="softmax", ours=10.0, xla=20.0, hand=30.0, **changes):
-    """A row whose figures may be given as times."""
+    """A row whose figures may be given as times; its family is its name unless it is given."""
     figures = [f if isinstance(f, Figure) else figure(f) for f in (ours, xla, hand)]
     kernel = KernelFigure(name, 1, "exp, div", "rows", "m", 9.0, 5_000_000, 900)
     settings = {"bound": Bound(1000, 8.0, 1.0), "has_sort": False, "kernels": (kernel,)}
     settings |= changes
     bound, has_sort = settings.pop("bound"), settings.pop("has_sort")
-    return Row(name, settings.pop("chip", "v5e"), bound, has_sort, *figures, **settings)
+    family, chip = settings.pop("family", name), settings.pop("chip", "v5e")
+    return Row(name, family, chip, bound, has_sort, *figures, **settings)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +182,21 @@ def test_geomeans_are_over_memory_bound_rows_that_count():
     assert (found.slowest, found.slowest_ratio) == ("b", 0.5)
     assert found.verdicts == {"faster": 3, "tie": 1, "slower": 1, "none": 1}
     assert found.not_counted == ("pathological", "doubtful", "failed")
+    assert (found.compute_geomean, found.compute_rows) == (0.95, 1)
+
+
+def test_a_family_has_one_vote_in_a_geomean():
+    many = [row(f"softmax {i}", xla=40.0, hand=40.0, family="softmax") for i in range(14)]
+    counted = [replace(r, bound=Bound(1000, 20.0, 1.0)) for r in many]
+    found = Summary.of("v5e", [*counted, row("sums", xla=10.0)])
+    assert found.families == {"softmax": pytest.approx(4.0), "sums": 1.0}
+    assert found.geomean == pytest.approx(2.0)
+    assert found.memory_rows == 15
+
+
+def test_a_row_is_read_again_as_it_was_written():
+    for written in (row(), row(ours=Figure("refused"), bound=None, has_sort=True)):
+        assert Row.of_json(json.loads(json.dumps(written.as_json()))) == written
 
 
 def test_nothing_has_no_geomean():
@@ -179,6 +204,36 @@ def test_nothing_has_no_geomean():
     assert geomean([2.0, 8.0]) == pytest.approx(4.0)
     assert list(summary_lines(Summary.of("v5e", [])))
     assert make_table("v5e", [row(), row(ours=Figure("refused"), bound=None)]).row_count == 2
+
+
+# -- spellings of XLA's -------------------------------------------------------------------
+def test_the_fastest_spelling_is_named_and_errors_lose():
+    figures = [figure(30.0), Figure("refused"), figure(20.0)]
+    named = name_figures([Opponent(name, ()) for name in "abc"], figures)
+    assert (Figure.fastest(named).spelling, Figure.fastest(named).time_us) == ("c", 20.0)
+    assert Figure.fastest(named[1:2]).error == "refused"
+
+
+def test_a_spelling_without_programs_keeps_its_own_error():
+    (found,) = name_figures([Opponent("graph", (), "runs in torch")], [Figure.total([])])
+    assert found.error == "runs in torch"
+
+
+def test_vmem_is_raised_to_what_our_kernels_may_take_unless_nothing_is_left_to_win():
+    spelled = [Opponent("graph", (job(),)), Opponent("hand", (job(3),)), Opponent("no", (), "why")]
+    bound = Bound(1000, 100.0, 1.0)
+    assert not raise_vmem(spelled, [figure(130.0), figure(101.0)], bound, "v5e")
+    graph, hand = raise_vmem(spelled, [figure(130.0), Figure("refused")], bound, "v5e")
+    assert (graph.spelling, hand.spelling) == ("graph, VMEM raised", "hand, VMEM raised")
+    assert graph.jobs[0].request.scoped_vmem_kib == V5E.vmem_limit_bytes >> 10
+    assert len(raise_vmem(spelled, [], None, "v5e")) == 2
+
+
+def test_every_spelling_of_a_workload_is_an_opponent():
+    workload = WORKLOADS["softmax_4k_f32"]
+    found = find_opponents(workload, Spelling("runs in torch", None), "v5e")
+    assert [o.spelling for o in found] == ["graph", "softmax", "softmax_single_pass"]
+    assert [o.error for o in found] == ["runs in torch", "", ""]
 
 
 # -- prices -------------------------------------------------------------------------------
@@ -209,7 +264,8 @@ class Pool:
 
 def test_equal_functions_have_equal_keys():
     assert job().key == job(comment="x").key
-    assert len({job().key, job(factor=3).key, job(target="v6e").key}) == 3
+    raised = replace(job(), request=replace(job().request, scoped_vmem_kib=1024))
+    assert len({job().key, job(factor=3).key, job(target="v6e").key, raised.key}) == 4
 
 
 def test_xla_alone_is_priced_once_and_kept(tmp_path):
@@ -237,6 +293,65 @@ def test_figures_are_of_a_device_and_add_up():
     assert (both.time_us, both.hbm_bytes, both.vmem_bytes) == (6.0, 400, 64)
     assert Figure.total([one, Figure("refused")]).error == "refused"
     assert Figure.total([]).error
+
+
+# -- what is kept and published -----------------------------------------------------------
+def recorded(rows, chips=("v5e",)):
+    return json.loads(json.dumps(vs_xla.record(rows, chips, None)))
+
+
+def test_a_run_may_add_to_a_file_of_the_same_rules(tmp_path):
+    file = tmp_path / "versus.json"
+    old = [row("column_sum"), row("softmax_4k_f32", xla=30.0)]
+    assert vs_xla.kept_rows(file, None) == []
+    file.write_text(json.dumps(recorded(old)))
+    assert vs_xla.kept_rows(file, None) == old
+    assert vs_xla.kept_rows(file, "max-autotune") == []
+    file.write_text(json.dumps({**recorded(old), "rules": "others"}))
+    assert vs_xla.kept_rows(file, None) == []
+
+
+def test_new_rows_supersede_those_of_the_same_workload_and_chip():
+    old = [row("softmax_4k_f32", xla=30.0), row("column_sum"), row("column_sum", chip="v6e")]
+    new = [row("column_sum", xla=12.0), row("softmax_1k_f32")]
+    found = vs_xla.replace_rows(old, new)
+    assert found == [new[1], old[0], new[0], old[2]]
+
+
+def test_the_page_tells_every_row_with_the_spelling_that_won():
+    rows = [
+        row("softmax_4k_f32", hand=figure(15.0, spelling="single_pass"), family="softmax"),
+        row("qkv_fused", bound=Bound(1000, 1.0, 9.0), family="qkv"),
+        row("top_p", ours=Figure("refused | by\nMosaic"), bound=None),
+    ]
+    text = page(recorded(rows))
+    assert "| softmax_4k_f32 | 10.0 | 15.0 | single_pass | 8.0 H | 1.50 |  |" in text
+    assert "| qkv_fused | 10.0 | 20.0 |  | 9.0 M | 2.00 |  |" in text
+    assert "| top_p | error | 20.0 |  | - | - | ours fails: refused \\| by |" in text
+    assert "| v5e | 1.50 of 1 families, 1 rows | 2.00 of 1 families, 1 rows | 2 | 0 | 0 |" in text
+    assert f"3 of {len(WORKLOADS)} workloads" in text
+
+
+def test_what_was_not_raced_on_every_chip_is_told():
+    rows = [row(name) for name in WORKLOADS] + [row(name, chip="v6e") for name in WORKLOADS]
+    whole, part = recorded(rows, ("v5e", "v6e")), recorded(rows[:-1], ("v5e", "v6e"))
+    assert coverage(whole).startswith(f"{len(WORKLOADS)} of {len(WORKLOADS)} workloads, as of 2")
+    assert "partial" not in coverage(whole)
+    assert f"(**partial**: without {list(WORKLOADS)[-1]}; " in coverage(part)
+
+
+def test_the_readme_is_written_between_its_marks_only():
+    text = f"before\n{START}old\nlines\n{END}after\n"
+    assert put_lines(text, "| new |") == f"before\n{START}| new |\n{END}after\n"
+    with pytest.raises(ValueError, match="between"):
+        put_lines("no marks", "| new |")
+
+
+def test_the_readme_says_what_is_recorded():
+    recorded = json.loads((ROOT / "docs" / "versus_xla.json").read_text())
+    readme = (ROOT / "README.md").read_text()
+    assert put_lines(readme, readme_lines(recorded)) == readme
+    assert (ROOT / "docs" / "versus_xla.md").read_text() == page(recorded)
 
 
 # -- pictures -----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 from by_hand import models as by_hand
-from by_hand.models import HEAD, HEADS
+from by_hand.matmuls import HEAD
 
 from workloads.workload import Spec, Workload
 
@@ -14,15 +14,28 @@ def _embedding_norm(ids: torch.Tensor, table: torch.Tensor, w: torch.Tensor) -> 
     return F.rms_norm(F.embedding(ids, table), w.shape, w, 1e-6)
 
 
+_LOSSES = (
+    by_hand.cross_entropy,
+    by_hand.cross_entropy_pick,
+    by_hand.cross_entropy_single_pass,
+)
+_LOSSES_AND_GRADIENTS = (
+    by_hand.cross_entropy_grad,
+    by_hand.cross_entropy_pick_grad,
+    by_hand.cross_entropy_single_pass_grad,
+)
+
+
 def _cross_entropy(vocabulary: int, tokens: int) -> list[Workload]:
     specs = (Spec((tokens, vocabulary), F32), Spec((tokens,), I64))
     size = f"{vocabulary // 1000}k"
     return [
-        Workload(f"cross_entropy_{size}", F.cross_entropy, by_hand.cross_entropy, specs),
+        Workload(f"cross_entropy_{size}", "cross entropy", F.cross_entropy, _LOSSES, specs),
         Workload(
             f"cross_entropy_{size}_grad",
+            "cross entropy",
             torch.func.grad_and_value(F.cross_entropy),
-            by_hand.cross_entropy_grad,
+            _LOSSES_AND_GRADIENTS,
             specs,
         ),
     ]
@@ -52,7 +65,7 @@ def _llama_block(
 ) -> torch.Tensor:
     norm1, q, k, v, o, norm2, gate, up, down = weights
     h = F.rms_norm(x, norm1.shape, norm1, 1e-6)
-    heads = [F.linear(h, w).view(*x.shape[:2], HEADS, HEAD).transpose(1, 2) for w in (q, k, v)]
+    heads = [F.linear(h, w).view(*x.shape[:2], -1, HEAD).transpose(1, 2) for w in (q, k, v)]
     mixed = F.scaled_dot_product_attention(
         _rotate(heads[0], cos, sin), _rotate(heads[1], cos, sin), heads[2], is_causal=True
     )
@@ -69,17 +82,25 @@ TURN = Spec((2048, HEAD))
 MODELS = [
     Workload(
         "embedding_norm",
+        "embedding",
         _embedding_norm,
-        by_hand.embedding_norm,
+        (by_hand.embedding_norm,),
         (Spec((8192,), I64), Spec((32000, 4096)), NORM),
     ),
     *_cross_entropy(32000, 4096),
     *_cross_entropy(128000, 1024),
-    Workload("adamw_100m", _adamw, by_hand.adamw, (Spec((4096, 4096), F32),) * 24),
+    Workload(
+        "adamw_100m",
+        "optimiser",
+        _adamw,
+        (by_hand.adamw,),
+        (Spec((4096, 4096), F32),) * 24,
+    ),
     Workload(
         "llama_block",
+        "transformer block",
         _llama_block,
-        by_hand.llama_block,
+        (by_hand.llama_block, by_hand.llama_block_flash),
         (
             Spec((1, 2048, 4096)),
             TURN,

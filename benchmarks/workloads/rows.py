@@ -19,8 +19,20 @@ def _softmax(columns: int, dtype: torch.dtype) -> list[Workload]:
     spec = Spec((ELEMENTS // columns, columns), dtype)
     size = f"{columns // 1024}k_{'bf16' if dtype is BF16 else 'f32'}"
     return [
-        Workload(f"softmax_{size}", lambda x: x.softmax(-1), by_hand.softmax, (spec,)),
-        Workload(f"log_softmax_{size}", lambda x: x.log_softmax(-1), by_hand.log_softmax, (spec,)),
+        Workload(
+            f"softmax_{size}",
+            "softmax",
+            lambda x: x.softmax(-1),
+            (by_hand.softmax, by_hand.softmax_single_pass),
+            (spec,),
+        ),
+        Workload(
+            f"log_softmax_{size}",
+            "softmax",
+            lambda x: x.log_softmax(-1),
+            (by_hand.log_softmax, by_hand.log_softmax_single_pass),
+            (spec,),
+        ),
     ]
 
 
@@ -64,29 +76,68 @@ ROWS = [
     *(w for c in (1024, 4096, 32768, 131072, 262144) for w in _softmax(c, F32)),
     *_softmax(4096, BF16),
     *_softmax(32768, BF16),
-    Workload("layer_norm", _layer_norm, by_hand.layer_norm, (X, W, W)),
-    Workload("rms_norm_residual", _rms_norm, by_hand.rms_norm, (X, X, W)),
+    Workload(
+        "layer_norm",
+        "norm",
+        _layer_norm,
+        (by_hand.layer_norm, by_hand.layer_norm_single_pass),
+        (X, W, W),
+    ),
+    Workload(
+        "rms_norm_residual",
+        "norm",
+        _rms_norm,
+        (by_hand.rms_norm, by_hand.rms_norm_dot),
+        (X, X, W),
+    ),
     Workload(
         "bias_gelu",
+        "activation",
         lambda x, b: F.gelu(x + b, approximate="tanh"),
-        by_hand.bias_gelu,
+        (by_hand.bias_gelu,),
         (Spec((8192, 16384)), Spec((16384,))),
     ),
     Workload(
         "geglu",
+        "activation",
         lambda g, u: F.gelu(g, approximate="tanh") * u,
-        by_hand.geglu,
+        (by_hand.geglu,),
         (Spec((8192, 11008)),) * 2,
     ),
-    Workload("swiglu", lambda g, u: F.silu(g) * u, by_hand.swiglu, (Spec((8192, 11008)),) * 2),
-    Workload("column_sum", lambda x: x.sum(0), by_hand.column_sum, (Spec((16384, 4096), F32),)),
-    Workload("norm_weight_gradients", _weight_gradients, by_hand.weight_gradients, (X, X)),
-    Workload("argmax", lambda x: x.argmax(-1), by_hand.argmax, (Spec((1024, 32000), F32),)),
-    Workload("top_p", _top_p, by_hand.top_p, (Spec((16, 4096), F32),)),
+    Workload(
+        "swiglu",
+        "activation",
+        lambda g, u: F.silu(g) * u,
+        (by_hand.swiglu,),
+        (Spec((8192, 11008)),) * 2,
+    ),
+    Workload(
+        "column_sum",
+        "reduction",
+        lambda x: x.sum(0),
+        (by_hand.column_sum,),
+        (Spec((16384, 4096), F32),),
+    ),
+    Workload(
+        "norm_weight_gradients",
+        "norm",
+        _weight_gradients,
+        (by_hand.weight_gradients,),
+        (X, X),
+    ),
+    Workload(
+        "argmax",
+        "reduction",
+        lambda x: x.argmax(-1),
+        (by_hand.argmax,),
+        (Spec((1024, 32000), F32),),
+    ),
+    Workload("top_p", "sampling", _top_p, (by_hand.top_p,), (Spec((16, 4096), F32),)),
     Workload(
         "sample_chain",
+        "sampling",
         _sample_chain,
-        by_hand.sample_chain,
+        (by_hand.sample_chain, by_hand.sample_chain_unnormalised),
         (Spec((1024, 32000), F32), Spec((1024, 32000), torch.bool)),
     ),
 ]

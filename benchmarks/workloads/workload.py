@@ -22,12 +22,14 @@ class Spec:
 class Workload:
     """A torch function, and the same written for JAX by hand.
 
-    Both take the arguments of `specs` in order. `by_hand` is how somebody who knows JAX would write
-    it, not a transcription of what `function` decomposes to; its results need not be of the same
-    structure. It is a function of a module of `by_hand`, which workers import without torch.
+    All take the arguments of `specs` in order. `by_hand` are the ways in which somebody who knows
+    JAX would write it, the plainest first, no transcription of what `function` decomposes to; their
+    results need not be of the same structure. They are functions of modules of `by_hand`, which
+    workers import without torch. Workloads of one `family` have one vote in summaries.
     """
 
     name: str
+    family: str
     function: Callable[..., Any]
-    by_hand: Callable[..., Any]
+    by_hand: Sequence[Callable[..., Any]]
     specs: Sequence[Spec]

@@ -35,6 +35,7 @@ COMPILER_ERRORS = (
 )
 """What tracing, Pallas' lowering, Mosaic and XLA raise for a program that they do not take."""
 
+_SCOPED_VMEM = "xla_tpu_scoped_vmem_limit_kib"
 _VMEM = re.compile(r'used_scoped_memory_configs":\[\{"memory_space":"1",[^}]*"size":"(\d+)"')
 
 
@@ -48,18 +49,27 @@ def compile_function(
     args: Sequence[jax.ShapeDtypeStruct],
     target: "TpuTarget",
     name: str,
+    scoped_vmem_kib: int = 0,
+    *,
+    has_64_bit: bool = True,
 ) -> DevicelessResult:
-    """Compiles a JAX function of `args` for `target`, under 64-bit types as programs are."""
+    """Compiles a JAX function of `args` for `target`, with 64-bit types unless told otherwise.
+
+    `scoped_vmem_kib` is what each fusion of XLA's may use of VMEM; 0 leaves that to XLA. Kernels
+    set a limit of their own.
+    """
     device = _device(target.topology)
     sharding = SingleDeviceSharding(device)
     placed = [jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding) for a in args]
     kind = AbstractDevice(
         device_kind=device.device_kind, num_cores=device.num_cores, platform="tpu"
     )
-    with jax.enable_x64(True), use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
+    # The annotation of JAX says that there are no options.
+    flags: Any = {_SCOPED_VMEM: str(scoped_vmem_kib)} if scoped_vmem_kib else None
+    with jax.enable_x64(has_64_bit), use_abstract_mesh(AbstractMesh((), (), abstract_device=kind)):
         try:
             lowered = jax.jit(fn).trace(*placed).lower(lowering_platforms=("tpu",))
-            compiled = lowered.compile()
+            compiled = lowered.compile(compiler_options=flags)
         except COMPILER_ERRORS as error:
             text = str(error) or type(error).__name__
             line = lines[-1][1] if (lines := lines_of(error)) else 0

@@ -6,7 +6,9 @@
 
 Branches and loop bounds that depend on data are guessed, and counted as `doubts`: what is guarded
 runs, a loop stops. Not seen: VMEM bank conflicts, instruction fetch, HBM efficiency by stride, the
-other core of a megacore, the host. DMAs that stay on the chip are priced by guess.
+other core of a megacore, the host. DMAs that stay on the chip are priced by guess. One that only
+its descriptor describes (`dma.general`) names no memories: it counts as one read of HBM, since it
+is what XLA moves strided operands between HBM and VMEM with.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +24,7 @@ TOP_LEVEL = "<top level>"
 
 _SMALLEST_TRANSFER_BYTES = 512
 _STEP_BYTES = 512
+_DESCRIBED = "general"
 _RUNTIME_BRANCHES = 2
 _MOST_BLOCKS = 50_000_000
 
@@ -174,6 +177,8 @@ class Machine:
             return
         size, op = granules * self._timing.granule_bytes, self._op
         op.dmas += 1
+        if way.startswith(_DESCRIBED):
+            way = "hbm_to_vmem"
         if way.startswith("hbm") or way.endswith("hbm"):
             if steps is not None and not isinstance(steps, Unknown):
                 shortest = op.shortest_run_bytes or size

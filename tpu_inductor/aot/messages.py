@@ -28,6 +28,8 @@ class CompileRequest:
 
     `entry` is `program` or the launcher of one kernel. With `is_priced` its time on the chip is
     estimated; with `is_warm` a second time, as if XLA had prefetched its operands before.
+    `scoped_vmem_kib` is what each fusion of XLA's may use of VMEM; 0 leaves that to XLA. Printed
+    programs have 64-bit types; without `has_64_bit` JAX's defaults hold, down to loop counters.
     """
 
     name: str
@@ -37,6 +39,8 @@ class CompileRequest:
     entry: str = "program"
     is_priced: bool = True
     is_warm: bool = False
+    scoped_vmem_kib: int = 0
+    has_64_bit: bool = True
 
 
 @dataclass(frozen=True, slots=True)

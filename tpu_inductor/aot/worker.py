@@ -35,7 +35,8 @@ def compile_request(request: CompileRequest, dump: Path) -> CompileReply:
         file.unlink()
     function = load_program(request.name, request.source, request.entry)
     args = [struct_of(argument) for argument in request.arguments]
-    result = compile_function(function, args, chip, request.name)
+    vmem, wide = request.scoped_vmem_kib, request.has_64_bit
+    result = compile_function(function, args, chip, request.name, vmem, has_64_bit=wide)
     price: Price | None = None
     warm: Price | None = None
     unpriced = ""
