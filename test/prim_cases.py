@@ -293,6 +293,22 @@ def _index():
             yield from _scatters(dtype, mode, every)
 
 
+def _check():
+    unsigned = 1 << 64
+    for dtype in INTS:
+        x, name = edge_values(dtype), dtype.short
+        for start, count, ignored in (
+            (0, 3, None),
+            (-4, 8, None),
+            (1, unsigned - 1, None),
+            (0, 3, 7),
+        ):
+            attrs = A.Check(start, count, "IndexError", "", ignored)
+            yield Case("check", attrs, (x,), f"{name}-{start}-{ignored}")
+            yield Case("check", attrs, (x[1:3],), f"{name}-{start}-{ignored}-few")
+        yield Case("check", A.Check(0, 3, "IndexError", ""), (x[:0],), f"{name}-empty")
+
+
 def _scatters(dtype: DType, mode: str, every: tuple[tuple[int, ...], ...]):
     x, name = values(dtype, 3, 4, 5), f"{dtype.short}-{mode}"
     once = torch.tensor([2, 0])
@@ -362,5 +378,5 @@ def _attention():
 def cases() -> list[Case]:
     """Every case, at least one per primitive."""
     pointwise = (_unary, _binary, _select_convert)
-    others = (_create_view, _reduce, _scan_sort, _index, _dot, _conv, _attention)
+    others = (_create_view, _reduce, _scan_sort, _index, _check, _dot, _conv, _attention)
     return [case for source in (*pointwise, *others) for case in source()]

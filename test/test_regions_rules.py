@@ -7,10 +7,13 @@ from kernel_graphs import BF16, F32, I32, build, dot, row_sum, tensor
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
-from tpu_inductor.regions.factors import Factoring, factorise
+from tpu_inductor.regions.factors import Factoring, Unifier, factorise
+from tpu_inductor.regions.groups import Group, build_group
 from tpu_inductor.regions.partition import partition_regions
+from tpu_inductor.regions.proposal import Context, Proposal
 from tpu_inductor.regions.region import Partition, Tier
-from tpu_inductor.regions.rules import JOIN_RULES, Proposal, needs_resident
+from tpu_inductor.regions.rules import JOIN_RULES, needs_resident
+from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import target
 
 V5E, V4 = target("v5e"), target("v4")
@@ -34,9 +37,11 @@ def refusals(graph: Graph, chip=V5E) -> str:
 
 def rule_refusals(graph: Graph, chip=V5E) -> set[str]:
     """The names of the rules that refuse the whole graph as one kernel."""
-    factoring = factorise(graph.eqns, FACTOR_RULES)
-    assert isinstance(factoring, Factoring), factoring
-    proposal = Proposal(graph.eqns, factoring, tuple(graph.outputs), chip)
+    context = Context(Wiring.of(graph), chip, Unifier())
+    compute = {i for i, eqn in enumerate(graph.eqns) if not is_free(eqn)}
+    group = build_group(context.wiring, context.unifier, compute, range(len(graph.eqns)))
+    assert isinstance(group, Group), group
+    proposal = Proposal.alone(context, group)
     return {rule.__name__ for rule in JOIN_RULES if rule(proposal) is not None}
 
 

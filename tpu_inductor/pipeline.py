@@ -18,6 +18,7 @@ from tpu_inductor.errors import Reject, Unsupported
 from tpu_inductor.front.import_fx import import_fx
 from tpu_inductor.front.outputs import with_values
 from tpu_inductor.front.symbols import Sizes
+from tpu_inductor.graph.checks import drop_proven_checks
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.graph.signature import Signature
@@ -66,7 +67,8 @@ def lower_graph(
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
-    graph = narrow_integers(slice_before_transposing(simplify(imported.graph)))
+    proven = drop_proven_checks(simplify(imported.graph))
+    graph = narrow_integers(slice_before_transposing(proven))
     verify(graph)
     observe("simplified", graph)
     partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)

@@ -191,7 +191,7 @@ def _tensor_types(value: Any, sizes: Sizes) -> tuple[TensorType, ...]:
 
 def _check_result(b: Builder, node: Node, result: Any) -> Any:
     """`result` of a lowering, literals made tensors. Raises InvalidIR where torch differs."""
-    flat = [result] if isinstance(result, Var | Lit) else [r for r in result if r is not None]
+    flat = [result] if isinstance(result, Var | Lit) else [r for r in result or () if r is not None]
     got = tuple(r.type for r in flat)
     if got != b.out:
         wanted = ", ".join(map(str, b.out))
@@ -202,4 +202,4 @@ def _check_result(b: Builder, node: Node, result: Any) -> Any:
     if isinstance(result, Var | Lit):
         value = b.tensor(result)
         return (value,) if isinstance(node.meta["val"], tuple | list) else value
-    return tuple(None if r is None else b.tensor(r) for r in result)
+    return tuple(None if r is None else b.tensor(r) for r in result or ())

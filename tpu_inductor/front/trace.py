@@ -8,6 +8,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
+from tpu_inductor.front.attention import capture_attention
 from tpu_inductor.front.decompose import decompositions
 
 
@@ -19,10 +20,15 @@ def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
         with unset_fake_temporarily():
             return compiler(gm, args)
 
-    return aot_autograd(
+    backend = aot_autograd(
         fw_compiler=compile_real,
         bw_compiler=compile_real,
         inference_compiler=compile_real,
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
+
+    def trace(gm: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
+        return backend(capture_attention(gm), args)
+
+    return trace

@@ -22,6 +22,7 @@ from tpu_inductor.front.symbols import (
     static_shape,
     static_strides,
 )
+from tpu_inductor.lowerings import LOWERINGS
 
 _PLAIN_CLASSES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer, FakeTensor)
 _NUMBERS = (*SYMBOLIC, int, float)
@@ -99,7 +100,7 @@ def _check_python_call(node: Node) -> str | None:
 def _check_results(node: Node) -> str | None:
     """Operators outside the graph's algebra: no result at all, or a number made from data."""
     value = node.meta.get("val")
-    if isinstance(value, (*_NUMBERS, torch.Tensor, tuple, list)):
+    if isinstance(value, (*_NUMBERS, torch.Tensor, tuple, list)) or node.target in LOWERINGS:
         return None
     return f"{op_name(node.target)} gives no tensor"
 

@@ -86,7 +86,7 @@ class Builder:
         return outputs
 
     def check(self, x: Value, attrs: A.Check) -> None:
-        """Has the call raise, as torch would, where an element of `x` is not what `attrs` allows."""
+        """Has the program raise, as torch would, where `attrs` does not allow an element of `x`."""
         if self.has_checks and x.type.size:
             self.one(CHECK, self.tensor(x), attrs=attrs)
 

@@ -23,6 +23,10 @@ class Var:
     name: str
     type: TensorType
 
+    def __hash__(self) -> int:
+        # The names of a graph are unique, and a string keeps its hash.
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 

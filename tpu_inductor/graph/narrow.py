@@ -22,6 +22,11 @@ from tpu_inductor.graph.types import DType
 EXACT_IN_F32 = 1 << 24
 """Integers up to here are converted without rounding, whatever the type they come from."""
 
+REBUILT = VIEWS | {"iota", "full", "convert", "add", "sub", "mul"}
+"""What makes narrow values of narrow ones; of any other value the result is converted."""
+
+FITS_I32 = (DType.BOOL, DType.I32, DType.I16, DType.I8, DType.U16, DType.U8)
+
 
 def narrow_integers(graph: Graph) -> Graph:
     """The same function, with comparisons and conversions of bounded int64 values in int32."""
@@ -55,8 +60,8 @@ def _one_bounded(eqn: Eqn, bounds: Bounds) -> tuple[Interval, Var] | None:
     """The bounds of one side of a comparison in int64, and the other side, which has none."""
     if eqn.prim not in COMPARE or eqn.inputs[0].type.dtype is not DType.I64:
         return None
-    free = [v for v in eqn.inputs if bounds[v] is None]
-    known = [b for b in map(bounds.__getitem__, eqn.inputs) if b is not None]
+    free = [v for v in eqn.inputs if bounds.narrow(v) is None]
+    known = [b for b in map(bounds.narrow, eqn.inputs) if b is not None]
     if len(known) != 1 or not known[0].within(I32_MIN + 1, I32_MAX - 1):
         return None
     assert isinstance(free[0], Var)
@@ -96,9 +101,8 @@ class _Narrower:
             one = _one_bounded(eqn, self.bounds)
             if one is not None:
                 return _behind_views(one[1], self.makers) in self.spans
-            found = [self.bounds[v] for v in eqn.inputs]
-            return all(b is not None and b.within(I32_MIN, I32_MAX) for b in found)
-        found = self.bounds[eqn.inputs[0]] if eqn.prim == "convert" else None
+            return all(self.bounds.narrow(v) is not None for v in eqn.inputs)
+        found = self.bounds.narrow(eqn.inputs[0]) if eqn.prim == "convert" else None
         if found is None:
             return False
         dtype = eqn.out.type.dtype
@@ -118,12 +122,27 @@ class _Narrower:
         maker = self.makers.get(value)
         if value in self.spans:
             return self._clamp(b, value)
-        if maker is None or maker.prim == "convert":
-            return b.tensor(b.convert(maker.inputs[0] if maker else value, DType.I32))
+        if maker is None or not self._is_rebuilt(maker):
+            return b.tensor(b.convert(value, DType.I32))
+        if maker.prim == "convert":
+            return b.tensor(b.convert(maker.inputs[0], DType.I32))
         attrs = maker.attrs
         if isinstance(attrs, A.Iota | A.Full):
             attrs = replace(attrs, dtype=DType.I32)
         return b.one(maker.prim, *(self._narrow(v, reader) for v in maker.inputs), attrs=attrs)
+
+    def _is_rebuilt(self, maker: Eqn) -> bool:
+        """Whether the equation, on narrow copies of its operands, gives the narrow result."""
+        if maker.prim not in REBUILT:
+            return False
+        if maker.prim == "convert":
+            return maker.inputs[0].type.dtype in FITS_I32
+        return all(self._has_copy(v) for v in maker.inputs)
+
+    def _has_copy(self, value: Value) -> bool:
+        return self.bounds.narrow(value) is not None or (
+            isinstance(value, Var) and _behind_views(value, self.makers) in self.spans
+        )
 
     def _clamp(self, b: Builder, value: Var) -> Var:
         """The narrow copy of an unbounded value, as far as its comparisons tell it apart."""

@@ -4,8 +4,8 @@ Pointwise operands have one shape; a 0-dimensional literal fits any. Types never
 lowerings insert `convert`. Integer arithmetic wraps. `max` and `min` spread NaN; `argmax` and
 `argmin` name the first NaN, else the first extreme value. `div` is for floats, `idiv`
 truncates and `rem` follows it (the sign of the dividend), for floats `rem` is C's fmod.
-`check` tells how far from `start` the integers of its operand reach, at most, modulo 2**64; a program
-returns that beside its results, and the runtime raises where it is not below `count`.
+`check` tells how far from `start` the integers of its operand reach, at most, modulo 2**64; a
+program returns that beside its results, and the runtime raises where it is not below `count`.
 `round` is half to even. Shifts by an amount out of range give 0 (or the sign for `shift_right`).
 """
 

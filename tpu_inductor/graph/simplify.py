@@ -77,8 +77,8 @@ def drop_dead(graph: Graph) -> Graph:
 def has_effect(eqn: Eqn) -> bool:
     """Whether running the equation is visible beyond its results.
 
-    So are checks, which raise, and calls that write an operand or draw random numbers, calls without results (checks), and
-    higher-order or opaque calls, which may do any of it.
+    So are checks, which raise, and calls that write an operand or draw random numbers, calls
+    without results, and higher-order or opaque calls, which may do any of it.
     """
     if not isinstance(eqn.attrs, A.EagerCall):
         return eqn.prim == CHECK

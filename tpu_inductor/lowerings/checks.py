@@ -4,6 +4,8 @@ Each function adds the check of one family of operators, with torch's exception 
 builder has no checks (TPU targets, unless asked for) they add nothing.
 """
 
+from math import prod
+
 from tpu_inductor.graph.attrs import Check
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value
@@ -93,6 +95,13 @@ def check_source(b: Builder, wanted: Value, size: int) -> None:
     """Of masked_scatter: the number of true elements, at most the `size` of the source."""
     words = "Number of elements of source < number of ones in mask"
     b.check(wanted, Check(0, size + 1, "RuntimeError", words))
+
+
+def check_unpooled(b: Builder, index: Value, plane: tuple[int, ...]) -> None:
+    """Of max_unpool, whose indices count the elements of a plane of the result."""
+    sizes = "x".join(map(str, plane))
+    words = f"Found an invalid max index: {{found}} (output volumes are of size {sizes})"
+    b.check(index, Check(0, prod(plane), "RuntimeError", words))
 
 
 def check_divisor(b: Builder, divisor: Value) -> None:

@@ -4,6 +4,7 @@ Every one becomes the primitive `scatter`; half floats accumulate in float32 and
 """
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 
@@ -18,6 +19,7 @@ from tpu_inductor.lowerings.checks import (
     check_copied,
     check_flat,
     check_source,
+    check_unpooled,
     check_wrapped,
 )
 from tpu_inductor.lowerings.dims import Size, at_least_1d, move_dims, wrap_dim
@@ -281,3 +283,34 @@ def scatter_value_with(
 def scatter_add(b: Builder, x: Value, dim: int, index: Value, src: Value) -> Value:
     updates = shaped_updates(b, src, x.type.dtype, index.type.shape)
     return _write_along(b, x, dim, index, updates, "add")
+
+
+# -- planes --------------------------------------------------------------------
+@lowering(aten.max_unpool2d.default)
+def max_unpool2d(b: Builder, x: Value, indices: Value, output_size: Sequence[Size]) -> Value:
+    return _unpool(b, x, indices, 2)
+
+
+@lowering(aten.max_unpool3d.default)
+def max_unpool3d(
+    b: Builder,
+    x: Value,
+    indices: Value,
+    output_size: Sequence[Size],
+    stride: Sequence[int],
+    padding: Sequence[int],
+) -> Value:
+    return _unpool(b, x, indices, 3)
+
+
+def _unpool(b: Builder, x: Value, indices: Value, rank: int) -> Value:
+    """Each element of `x` at its index in a plane (of `rank` dimensions) of zeros."""
+    out = b.out[0]
+    if x.type.size == 0 or out.size == 0:
+        return b.full(out.shape, out.dtype, 0)
+    check_unpooled(b, indices, out.dims[-rank:])
+    planes, plane = prod(out.dims[:-rank]), prod(out.dims[-rank:])
+    flat = (planes, x.type.size // planes)
+    row, place = b.iota(flat, indices.type.dtype, 0), b.reshape(indices, flat)
+    zeros = b.full((planes, plane), out.dtype, 0)
+    return b.reshape(write(b, zeros, b.reshape(x, flat), (0, 1), (row, place), "set"), out.shape)

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph.core import Eqn, Lit, Var
+from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class Factor:
 
     id: int
     size: int
+
+    def __hash__(self) -> int:
+        return self.id
 
     def __str__(self) -> str:
         return f"f{self.id}={self.size}"
@@ -49,15 +53,22 @@ class Mismatch(Exception):
 
 @dataclass(slots=True)
 class Unifier:
-    """Union-find over factors in which a factor may also split into a row-major product."""
+    """Union-find over factors in which a factor may also split into a row-major product.
+
+    What is unified after a `mark` can be undone: a join of two groups is tried before it is made.
+    """
 
     ids: Iterator[int] = field(default_factory=itertools.count)
     parts: dict[Factor, tuple[Factor, ...]] = field(
         default_factory=dict[Factor, tuple[Factor, ...]]
     )
+    log: list[tuple[Factor, tuple[Factor, ...] | None]] = field(
+        default_factory=list[tuple[Factor, tuple[Factor, ...] | None]]
+    )
 
-    def fresh(self, size: int) -> tuple[Factor, ...]:
-        return (Factor(next(self.ids), size),) if size > 1 else ()
+    def fresh(self, type: TensorType) -> Dims:
+        """New factors for the dimensions of a value, none for those of extent 1."""
+        return tuple((Factor(next(self.ids), n),) if n > 1 else () for n in type.dims)
 
     def resolve(self, factors: Iterable[Factor]) -> tuple[Factor, ...]:
         """The factors that now stand for `factors`."""
@@ -68,25 +79,71 @@ class Unifier:
                 out.append(factor)
             else:
                 found = self.resolve(parts)
-                # Kept, or the chain grows with every equation of a region.
-                self.parts[factor] = found
+                if found != parts:
+                    # Kept, or the chain grows with every equation of a region.
+                    self._set(factor, found)
                 out.extend(found)
         return tuple(out)
 
+    def resolve_dims(self, dims: Dims) -> Dims:
+        return tuple([self.resolve(dim) for dim in dims])
+
     def unify(self, left: Iterable[Factor], right: Iterable[Factor]) -> None:
-        """Makes two products one, splitting where extents differ. Raises Mismatch."""
+        """Makes two products one, splitting where extents differ. Raises Mismatch.
+
+        Of factors with equal extents those of `left` stay.
+        """
         a, b = list(self.resolve(left)), list(self.resolve(right))
         while a and b:
             x, y = a.pop(0), b.pop(0)
             if x == y:
                 continue
             if x.size == y.size:
-                self.parts[y] = (x,)
+                self._set(y, (x,))
             else:
                 self._split(a, b, x, y)
             a, b = list(self.resolve(a)), list(self.resolve(b))
         if a or b:
             raise Mismatch
+
+    def unify_dims(self, left: Dims, right: Dims) -> None:
+        """Makes two values' dimensions one. Raises Mismatch."""
+        for a, b in zip(left, right, strict=True):
+            self.unify(a, b)
+
+    def share(self, left: Dims, right: Dims, every: Iterable[Dims]) -> bool:
+        """Makes two readings one, if no value of `every` is then needed along its diagonal."""
+        mark = self.mark()
+        try:
+            self.unify_dims(left, right)
+        except Mismatch:
+            self.undo(mark)
+            return False
+        if any(repeats(self.resolve_dims(dims)) for dims in every):
+            self.undo(mark)
+            return False
+        return True
+
+    def mark(self) -> int:
+        """A point to which `undo` can return."""
+        return len(self.log)
+
+    def undo(self, mark: int) -> None:
+        """Takes back what has been unified since `mark`."""
+        while len(self.log) > mark:
+            factor, parts = self.log.pop()
+            if parts is None:
+                del self.parts[factor]
+            else:
+                self.parts[factor] = parts
+
+    def keep(self) -> None:
+        """Makes lasting what has been unified: no earlier mark can be returned to."""
+        self.log.clear()
+
+    def _set(self, factor: Factor, parts: tuple[Factor, ...]) -> None:
+        self.log.append((factor, self.parts.get(factor)))
+        self.parts[factor] = parts
 
     def _split(self, a: list[Factor], b: list[Factor], x: Factor, y: Factor) -> None:
         """Splits the larger of x and y by the smaller; the rest goes back to its list."""
@@ -94,11 +151,8 @@ class Unifier:
         if large.size % small.size:
             raise Mismatch
         rest = Factor(next(self.ids), large.size // small.size)
-        self.parts[large] = (small, rest)
+        self._set(large, (small, rest))
         rest_of.insert(0, rest)
-
-    def copy(self) -> "Unifier":
-        return Unifier(self.ids, dict(self.parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +191,24 @@ class Factoring:
 FactorRule = Callable[[Unifier, Eqn, tuple[Dims, ...], Dims], tuple[Factor, ...]]
 
 
-def factorise(eqns: tuple[Eqn, ...], rules: Mapping[str, FactorRule]) -> Factoring | Reject:
-    """The factors of `eqns`, in their order. Rejects what has no common iteration space."""
-    unifier = Unifier()
+def flat(dims: Dims) -> frozenset[Factor]:
+    """The factors of all dimensions together."""
+    return frozenset([f for dim in dims for f in dim])
+
+
+def repeats(dims: Dims) -> bool:
+    """Whether one factor is in two places: a value's diagonal is needed, not the value."""
+    return len(flat(dims)) != sum(map(len, dims))
+
+
+def factorise(
+    eqns: tuple[Eqn, ...], rules: Mapping[str, FactorRule], unifier: Unifier | None = None
+) -> Factoring | Reject:
+    """The factors of `eqns`, in their order. Rejects what has no common iteration space.
+
+    With a `unifier` of other sets of equations these can be joined later.
+    """
+    unifier = unifier or Unifier()
     values: dict[Var, Dims] = {}
     accesses: dict[Access, Dims] = {}
     closed: dict[Kind, list[Factor]] = {Kind.REDUCE: [], Kind.DOT: []}
@@ -151,20 +220,23 @@ def factorise(eqns: tuple[Eqn, ...], rules: Mapping[str, FactorRule]) -> Factori
             elif operand in values:
                 operands.append(values[operand])
             else:
-                fresh = tuple(unifier.fresh(n) for n in operand.type.dims)
-                accesses[Access(index, slot)] = fresh
+                fresh = accesses[Access(index, slot)] = unifier.fresh(operand.type)
                 operands.append(fresh)
         for out in eqn.outputs:
-            values[out] = tuple(unifier.fresh(n) for n in out.type.dims)
+            values[out] = unifier.fresh(out.type)
         try:
             ended = rules[eqn.prim](unifier, eqn, tuple(operands), values[eqn.outputs[0]])
         except Mismatch:
             return Reject(f"{eqn.prim} mixes dimensions that have no common factors")
         closed.setdefault(PRIMS[eqn.prim].kind, []).extend(ended)
-    if _repeats(unifier, (*values.values(), *accesses.values())):
-        return Reject("one value is needed along two of its own dimensions at once")
-    unifier = _share_accesses(unifier, eqns, values, accesses)
+    every = {unifier.resolve_dims(dims) for dims in (*values.values(), *accesses.values())}
+    if any(map(repeats, every)):
+        return Reject(DIAGONAL)
+    _share_accesses(unifier, eqns, accesses, every)
     return _factoring(unifier, values, accesses, closed)
+
+
+DIAGONAL = "one value is needed along two of its own dimensions at once"
 
 
 def _factoring(
@@ -174,53 +246,22 @@ def _factoring(
     closed: dict[Kind, list[Factor]],
 ) -> Factoring:
     return Factoring(
-        {v: _resolved(unifier, dims) for v, dims in values.items()},
-        {a: _resolved(unifier, dims) for a, dims in accesses.items()},
+        {v: unifier.resolve_dims(dims) for v, dims in values.items()},
+        {a: unifier.resolve_dims(dims) for a, dims in accesses.items()},
         frozenset(unifier.resolve(closed[Kind.REDUCE])),
         frozenset(unifier.resolve(closed[Kind.DOT])),
     )
 
 
 def _share_accesses(
-    unifier: Unifier, eqns: tuple[Eqn, ...], values: dict[Var, Dims], accesses: dict[Access, Dims]
-) -> Unifier:
+    unifier: Unifier, eqns: tuple[Eqn, ...], accesses: dict[Access, Dims], every: set[Dims]
+) -> None:
     """Unifies readings of one outer value where nothing forbids it, so that it is read once."""
-    first: dict[Var, list[Access]] = {}
-    for access in accesses:
-        var = eqns[access.eqn].inputs[access.slot]
-        if not isinstance(var, Var):
+    first: dict[Value, list[Dims]] = {}
+    for access, dims in accesses.items():
+        others = first.setdefault(eqns[access.eqn].inputs[access.slot], [])
+        resolved = unifier.resolve_dims(dims)
+        if any(unifier.resolve_dims(other) == resolved for other in others):
             continue
-        for other in first.get(var, []):
-            if _resolved(unifier, accesses[other]) == _resolved(unifier, accesses[access]):
-                break
-            trial = unifier.copy()
-            if _try_unify(trial, accesses[other], accesses[access]) and not _repeats(
-                trial, (*values.values(), *accesses.values())
-            ):
-                unifier = trial
-                break
-        else:
-            first.setdefault(var, []).append(access)
-    return unifier
-
-
-def _try_unify(unifier: Unifier, left: Dims, right: Dims) -> bool:
-    try:
-        for a, b in zip(left, right, strict=True):
-            unifier.unify(a, b)
-    except Mismatch:
-        return False
-    return True
-
-
-def _resolved(unifier: Unifier, dims: Dims) -> Dims:
-    return tuple(unifier.resolve(d) for d in dims)
-
-
-def _repeats(unifier: Unifier, every: Iterable[Dims]) -> bool:
-    """Whether some value has one factor in two places (its diagonal, not the value)."""
-    for dims in every:
-        flat = [f for dim in dims for f in unifier.resolve(dim)]
-        if len(flat) != len(set(flat)):
-            return True
-    return False
+        if not any(unifier.share(other, dims, every) for other in others):
+            others.append(dims)

@@ -1,161 +1,207 @@
-"""Groups of equations that grow into regions, and the paths between them.
+"""Groups of equations that grow into regions, with what a join needs to know of them.
 
-Only equations that compute are grouped. Views and creations are free: each group holds its own
-copies of those between its equations and the values it reads (its closure), so that a mask or a
-broadcast bias is never written to memory. `Flow` keeps, for every group, the set of equations it
-reaches, as bits of a Python integer, so that "does this join close a cycle?" is a few operations.
+    build_group   equations          --> Group        factorised as a whole
+    join_groups   two groups         --> Proposal     unified where one reads what the other has
+    Proposal.accept                  --> Group        the smaller becomes part of the larger
+
+Many values of a group have the same dimensions, so that what join rules ask is kept by distinct
+dimensions, and a join costs what the smaller group and its boundary are.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
-from tpu_inductor.graph.core import Eqn, Graph, Value, Var
-from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
+from tpu_inductor.errors import Reject
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn, Var
+from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
+from tpu_inductor.regions.factor_rules import FACTOR_RULES
+from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring, Unifier, factorise
+from tpu_inductor.regions.wiring import Wiring
 
-
-def is_free(eqn: Eqn) -> bool:
-    """Whether the equation moves or makes values without computing: copies of it cost nothing."""
-    return eqn.prim != EAGER and PRIMS[eqn.prim].kind in (Kind.VIEW, Kind.CREATE)
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Indices of the equations of one region to be: what it computes, and its free closure."""
-
-    compute: frozenset[int]
-    closure: frozenset[int]
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        return tuple(sorted(self.compute | self.closure))
-
-    def __or__(self, other: "Group") -> "Group":
-        return Group(self.compute | other.compute, self.closure | other.closure)
+Reading = tuple[int, int]
+"""One reading of a value: by an equation of the graph, as its operand in a slot."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
-    """Who defines and who reads each value of a graph, by equation index."""
+class Product:
+    """A contraction, and the dimensions of its operands and its result."""
 
-    graph: Graph
-    producer: dict[Var, int]
-    readers: dict[Var, tuple[int, ...]]
-    eager: tuple[int, ...]
-    results: frozenset[Value]
+    index: int
+    attrs: A.Dot
+    lhs: Dims
+    rhs: Dims
+    out: Dims
 
-    @staticmethod
-    def of(graph: Graph) -> "Wiring":
-        producer = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
-        readers: dict[Var, list[int]] = {}
-        for i, eqn in enumerate(graph.eqns):
-            for v in eqn.operands:
-                readers.setdefault(v, []).append(i)
-        eager = tuple(i for i, eqn in enumerate(graph.eqns) if eqn.prim == EAGER)
-        return Wiring(
-            graph,
-            producer,
-            {v: tuple(r) for v, r in readers.items()},
-            eager,
-            frozenset(graph.outputs),
-        )
 
-    def closure(self, index: int) -> frozenset[int]:
-        """The free equations through which equation `index` reads its operands."""
-        found: set[int] = set()
-        todo = list(self.graph.eqns[index].operands)
-        while todo:
-            source = self.producer.get(todo.pop())
-            if source is None or source in found or not is_free(self.graph.eqns[source]):
-                continue
-            found.add(source)
-            todo.extend(self.graph.eqns[source].operands)
-        return frozenset(found)
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The dimensions of what is computed from a reduction or a contraction.
 
-    def sources(self, index: int) -> frozenset[int]:
-        """The computing equations that run before `index`: those whose values it reads, through
-        free ones, and for an eager call the eager call before it (random numbers come in order).
-        """
-        free = self.closure(index)
-        read = {v for i in (index, *free) for v in self.graph.eqns[i].operands}
-        found = frozenset(self.producer[v] for v in read if v in self.producer) - free
-        earlier = [i for i in self.eager if i < index] if index in self.eager else []
-        return found | frozenset(earlier[-1:])
+    `reduces` says whether that is reduced again.
+    """
 
-    def compute_readers(self, var: Var) -> frozenset[int]:
-        """The computing equations that read `var`, through free ones."""
-        found: set[int] = set()
-        todo = [var]
-        while todo:
-            for reader in self.readers.get(todo.pop(), ()):
-                eqn = self.graph.eqns[reader]
-                if is_free(eqn):
-                    todo.extend(eqn.outputs)
-                else:
-                    found.add(reader)
-        return frozenset(found)
+    dims: frozenset[Dims] = frozenset()
+    reduces: bool = False
 
-    def outputs(self, group: Group) -> tuple[Var, ...]:
-        """The computed values of `group` that something outside reads, in order."""
-        made = [v for i in sorted(group.compute) for v in self.graph.eqns[i].outputs]
-        return tuple(v for v in made if self._escapes(v, group))
 
-    def _escapes(self, var: Var, group: Group) -> bool:
-        """Whether the graph's caller or another group reads `var`, itself or through free ones."""
-        todo = [var]
-        while todo:
-            value = todo.pop()
-            if value in self.results:
-                return True
-            for reader in self.readers.get(value, ()):
-                if is_free(self.graph.eqns[reader]):
-                    todo.extend(self.graph.eqns[reader].outputs)
-                elif reader not in group.compute:
-                    return True
-        return False
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What equations have in common as one kernel, by the distinct dimensions of their values.
+
+    `values` are made inside. `accesses` counts the readings of outer values. `reductions` has the
+    first equation that reduces values of some dimensions to others, `searches` says whether one
+    looks for an index.
+    """
+
+    values: frozenset[Dims]
+    accesses: Mapping[Dims, int]
+    reduced: frozenset[Factor]
+    contracted: frozenset[Factor]
+    dots: tuple[Product, ...]
+    reductions: Mapping[tuple[Dims, Dims], int]
+    searches: bool
 
 
 @dataclass(slots=True)
-class Flow:
-    """Reachability between groups while they merge. `leader[i]` names the group of equation i."""
+class Group:
+    """Equations that are one kernel so far. Factors are those of one unifier for all groups.
 
-    leader: dict[int, int]
-    members: dict[int, int]
-    after: dict[int, int]
-    next: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    `compute` are indices of equations, `members` those and the closure. `reads` counts, for every
+    outer value, the readings along the same dimensions; `uses` the computing equations that read a
+    base, through views or not. `outputs` are the values needed outside, by their dimensions.
+    `late_eqns` follow a reduction or a contraction. `version` tells a group from what it was
+    before it grew.
+    """
 
-    @staticmethod
-    def of(wiring: Wiring) -> "Flow":
-        """Every computing equation as its own group."""
-        nodes = [i for i, e in enumerate(wiring.graph.eqns) if not is_free(e)]
-        flow = Flow({i: i for i in nodes}, {i: 1 << i for i in nodes}, dict.fromkeys(nodes, 0))
-        for i in nodes:
-            for source in wiring.sources(i):
-                flow.next.setdefault(source, set()).add(i)
-        for i in reversed(nodes):
-            for j in flow.next.get(i, ()):
-                flow.after[i] |= flow.members[j] | flow.after[j]
-        return flow
+    version: int
+    compute: set[int]
+    members: set[int]
+    values: dict[Var, Dims]
+    readings: dict[Reading, Dims]
+    reads: dict[Var, Counter[Dims]]
+    uses: Counter[Var]
+    outputs: dict[Dims, dict[Var, None]]
+    facts: Facts
+    late: Late = Late()
+    late_eqns: set[int] = field(default_factory=set[int])
 
-    def closes_cycle(self, a: int, b: int) -> bool:
-        """Whether a path leads from one group to the other through a third."""
-        return self._detour(a, b) or self._detour(b, a)
+    def made(self) -> Iterator[Var]:
+        """The computed values that are needed outside."""
+        for some in self.outputs.values():
+            yield from some
 
-    def merge(self, a: int, b: int) -> int:
-        """Makes two groups one, named `a`."""
-        for i, leader in self.leader.items():
-            if leader == b:
-                self.leader[i] = a
-        self.members[a] |= self.members.pop(b)
-        self.next[a] = (self.next.get(a, set()) | self.next.pop(b, set())) - {a, b}
-        self.after[a] |= self.after.pop(b)
-        self.after[a] &= ~self.members[a]
-        for leader, reached in self.after.items():
-            if reached & self.members[a]:
-                self.after[leader] = reached | self.members[a] | self.after[a]
-        return a
 
-    def _detour(self, a: int, b: int) -> bool:
-        for i in self.next.get(a, ()):
-            step = self.leader[i]
-            if step not in (a, b) and self.after[step] & self.members[b]:
-                return True
-        return False
+def build_group(
+    wiring: Wiring, unifier: Unifier, compute: Iterable[int], closure: Iterable[int]
+) -> Group | Reject:
+    """The group of these equations, factorised as a whole."""
+    compute = set(compute)
+    members = compute.union(closure)
+    order = sorted(members)
+    eqns = tuple(wiring.graph.eqns[i] for i in order)
+    factoring = factorise(eqns, FACTOR_RULES, unifier)
+    if isinstance(factoring, Reject):
+        return factoring
+    readings = {(order[a.eqn], a.slot): dims for a, dims in factoring.accesses.items()}
+    reads: dict[Var, Counter[Dims]] = {}
+    for (i, slot), dims in readings.items():
+        reads.setdefault(cast(Var, wiring.graph.eqns[i].inputs[slot]), Counter())[dims] += 1
+    outputs: dict[Dims, dict[Var, None]] = {}
+    for v in wiring.outputs(compute):
+        outputs.setdefault(factoring.values[v], {})[v] = None
+    return Group(
+        0,
+        compute,
+        members,
+        factoring.values,
+        readings,
+        reads,
+        Counter(v for i in compute for v in wiring.bases[i]),
+        outputs,
+        _facts_of(order, eqns, factoring),
+    )
+
+
+def _facts_of(order: list[int], eqns: tuple[Eqn, ...], factoring: Factoring) -> Facts:
+    kinds = [PRIMS[e.prim].kind for e in eqns]
+    reductions: dict[tuple[Dims, Dims], int] = {}
+    for n, (i, eqn) in enumerate(zip(order, eqns, strict=True)):
+        if kinds[n] is Kind.REDUCE:
+            ends = factoring.of(eqns, n, 0), factoring.values[eqn.out]
+            reductions.setdefault(ends, i)
+    dots = (
+        Product(
+            order[n],
+            cast(A.Dot, eqns[n].attrs),
+            factoring.of(eqns, n, 0),
+            factoring.of(eqns, n, 1),
+            factoring.values[eqns[n].out],
+        )
+        for n, kind in enumerate(kinds)
+        if kind is Kind.DOT
+    )
+    return Facts(
+        frozenset(factoring.values.values()),
+        Counter(factoring.accesses.values()),
+        factoring.reduced,
+        factoring.contracted,
+        tuple(dots),
+        reductions,
+        any(e.prim in ARG_REDUCE for e in eqns),
+    )
+
+
+def join_facts(unifier: Unifier, one: Facts, other: Facts, removed: Counter[Dims]) -> Facts:
+    """The facts of two groups together, without the readings `removed`, as now unified."""
+    of = unifier.resolve_dims
+    accesses: Counter[Dims] = Counter()
+    for facts in (one, other):
+        for dims, n in facts.accesses.items():
+            accesses[of(dims)] += n
+    for dims, n in removed.items():
+        accesses[of(dims)] -= n
+    reductions: dict[tuple[Dims, Dims], int] = {}
+    for facts in (one, other):
+        for (inside, out), i in facts.reductions.items():
+            ends = of(inside), of(out)
+            reductions[ends] = min(i, reductions.get(ends, i))
+    return Facts(
+        frozenset(of(dims) for facts in (one, other) for dims in facts.values),
+        +accesses,
+        frozenset(unifier.resolve((*one.reduced, *other.reduced))),
+        frozenset(unifier.resolve((*one.contracted, *other.contracted))),
+        tuple(
+            Product(p.index, p.attrs, of(p.lhs), of(p.rhs), of(p.out))
+            for p in (*one.dots, *other.dots)
+        ),
+        reductions,
+        one.searches or other.searches,
+    )
+
+
+def factoring_of(wiring: Wiring, unifier: Unifier, group: Group) -> Factoring:
+    """The factors of a group, numbered in the order in which its equations meet them."""
+    numbers: dict[Factor, Factor] = {}
+
+    def of(dims: Dims) -> Dims:
+        return tuple(tuple(number(f) for f in unifier.resolve(dim)) for dim in dims)
+
+    def number(factor: Factor) -> Factor:
+        return numbers.setdefault(factor, Factor(len(numbers), factor.size))
+
+    values: dict[Var, Dims] = {}
+    accesses: dict[Access, Dims] = {}
+    for n, i in enumerate(sorted(group.members)):
+        eqn = wiring.graph.eqns[i]
+        for slot, v in enumerate(eqn.inputs):
+            if isinstance(v, Var) and v not in group.values:
+                accesses[Access(n, slot)] = of(group.readings[i, slot])
+        values.update((v, of(group.values[v])) for v in eqn.outputs)
+    facts = group.facts
+    reduced, contracted = unifier.resolve(facts.reduced), unifier.resolve(facts.contracted)
+    return Factoring(
+        values, accesses, frozenset(map(number, reduced)), frozenset(map(number, contracted))
+    )

@@ -9,21 +9,20 @@ written nor read, one that two members read is read once. Every join is checked 
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph.core import Eqn, Var
-from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
-from tpu_inductor.regions.factor_rules import FACTOR_RULES
-from tpu_inductor.regions.factors import Factoring, factorise
-from tpu_inductor.regions.groups import Flow, Group, Wiring, is_free
+from tpu_inductor.graph.core import Var
+from tpu_inductor.graph.prims import EAGER
+from tpu_inductor.regions.factors import Factoring, Unifier
+from tpu_inductor.regions.flow import Flow
+from tpu_inductor.regions.groups import Group, build_group, factoring_of
 from tpu_inductor.regions.mosaic import reject_for_mosaic
-from tpu_inductor.regions.rules import JOIN_RULES, Proposal, flat
+from tpu_inductor.regions.proposal import Context, Proposal, find_boundary, join_groups
+from tpu_inductor.regions.rules import JOIN_RULES
+from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.target import TpuTarget
-
-MAX_EQNS = 256
-"""Regions beyond this size gain nothing and make compile time quadratic."""
 
 
 @dataclass(slots=True)
@@ -34,25 +33,29 @@ class Growth:
     groups: dict[int, Group] = field(default_factory=dict[int, Group])
     left: dict[int, str] = field(default_factory=dict[int, str])
     refused: dict[int, dict[str, None]] = field(default_factory=dict[int, dict[str, None]])
-    failed: set[Group] = field(default_factory=set[Group])
+    failed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
 
 @dataclass(frozen=True, slots=True)
 class Grower:
     """Decides joins for one graph and target."""
 
-    wiring: Wiring
-    target: TpuTarget
+    context: Context
+    versions: Iterator[int] = field(default_factory=itertools.count)
+
+    @staticmethod
+    def of(wiring: Wiring, target: TpuTarget) -> "Grower":
+        return Grower(Context(wiring, target, Unifier()))
 
     def grow(self) -> Growth:
         """Groups of the equations that become kernels, and why the others do not."""
-        growth = Growth(Flow.of(self.wiring))
+        growth = Growth(Flow.of(self.context.wiring))
         self._seed(growth)
         queue = [(-self._saved(growth, a, b), a, b) for a, b in self._pairs(growth)]
         heapq.heapify(queue)
         while queue:
             score, i, j = heapq.heappop(queue)
-            a, b = growth.flow.leader[i], growth.flow.leader[j]
+            a, b = growth.flow.leader(i), growth.flow.leader(j)
             if a == b:
                 continue
             now = -self._saved(growth, a, b)
@@ -62,29 +65,16 @@ class Grower:
                 self._join(growth, a, b)
         return growth
 
-    def propose(self, group: Group) -> Factoring | Reject:
-        """The factors of `group` as one kernel, or why it cannot be one."""
-        eqns = self.eqns(group)
-        if len(eqns) > MAX_EQNS:
-            return Reject(f"a region of more than {MAX_EQNS} equations")
-        factoring = factorise(eqns, FACTOR_RULES)
-        if isinstance(factoring, Reject):
-            return factoring
-        proposal = Proposal(eqns, factoring, self.wiring.outputs(group), self.target)
-        for rule in JOIN_RULES:
-            refusal = rule(proposal)
-            if refusal is not None:
-                return refusal
-        return factoring
-
-    def eqns(self, group: Group) -> tuple[Eqn, ...]:
-        return tuple(self.wiring.graph.eqns[i] for i in group.members)
+    def factoring(self, group: Group) -> Factoring:
+        """The axes of a group, as a region has them."""
+        return factoring_of(self.context.wiring, self.context.unifier, group)
 
     # -- one equation alone -------------------------------------------------------
     def _seed(self, growth: Growth) -> None:
         """Every equation that can be a kernel alone."""
-        for i, eqn in enumerate(self.wiring.graph.eqns):
-            if eqn.prim == EAGER or is_free(eqn):
+        wiring = self.context.wiring
+        for i, eqn in enumerate(wiring.graph.eqns):
+            if eqn.prim == EAGER or wiring.free[i]:
                 continue
             refusal = reject_for_mosaic(eqn)
             seed = self._alone(i) if refusal is None else refusal
@@ -98,28 +88,41 @@ class Grower:
 
         A view that would break an axis apart is left to XLA: first on one operand, then on all.
         """
-        chains = [self._closure(v) for v in self.wiring.graph.eqns[index].operands]
+        chains = [self._closure(v) for v in self.context.wiring.graph.eqns[index].operands]
         every = frozenset[int]().union(*chains)
         without = [every - chain for chain in chains if chain]
         refusal = Reject("no closure")
         for closure in dict.fromkeys([every, *without, frozenset[int]()]):
-            group = Group(frozenset({index}), closure)
-            result = self.propose(group)
-            if not isinstance(result, Reject):
-                return group
-            refusal = result
+            mark = self.context.unifier.mark()
+            found = build_group(self.context.wiring, self.context.unifier, {index}, closure)
+            if isinstance(found, Group):
+                found = self._judge(Proposal.alone(self.context, found))
+            if isinstance(found, Proposal):
+                return self._accept(found)
+            self.context.unifier.undo(mark)
+            refusal = found
         return refusal
+
+    def _judge(self, proposal: Proposal) -> Proposal | Reject:
+        refusals = (rule(proposal) for rule in JOIN_RULES)
+        return next((r for r in refusals if r is not None), proposal)
+
+    def _accept(self, proposal: Proposal) -> Group:
+        group = proposal.accept(next(self.versions))
+        self.context.unifier.keep()
+        return group
 
     def _closure(self, operand: Var) -> frozenset[int]:
         """The free equations behind `operand` whose types a kernel can hold."""
+        wiring = self.context.wiring
         found: set[int] = set()
         todo = [operand]
         while todo:
-            source = self.wiring.producer.get(todo.pop())
-            if source is None or source in found:
+            source = wiring.producer.get(todo.pop())
+            if source is None or not wiring.free[source]:
                 continue
-            eqn = self.wiring.graph.eqns[source]
-            if is_free(eqn) and reject_for_mosaic(eqn) is None:
+            eqn = wiring.graph.eqns[source]
+            if reject_for_mosaic(eqn) is None:
                 found.add(source)
                 todo.extend(eqn.operands)
         return frozenset(found)
@@ -130,8 +133,8 @@ class Grower:
         pairs: set[tuple[int, int]] = set()
         readers: dict[Var, list[int]] = {}
         for i, group in sorted(growth.groups.items()):
-            for v in self._reads(group):
-                source = self.wiring.producer.get(v)
+            for v in group.reads:
+                source = self.context.wiring.producer.get(v)
                 if source in growth.groups:
                     pairs.add((source, i))
                 readers.setdefault(v, []).append(i)
@@ -139,68 +142,39 @@ class Grower:
             pairs.update(itertools.pairwise(same))
         return pairs
 
-    def _reads(self, group: Group) -> set[Var]:
-        eqns = self.eqns(group)
-        inside = {v for e in eqns for v in e.outputs}
-        return {v for e in eqns for v in e.operands} - inside
-
     def _saved(self, growth: Growth, a: int, b: int) -> int:
-        """Bytes that need not be moved if the two groups were one."""
-        first, second = growth.groups[a], growth.groups[b]
-        reads, others = self._reads(first), self._reads(second)
-        shared = sum(v.type.nbytes for v in reads & others)
-        together = first | second
-        left = set(self.wiring.outputs(together))
-        for v in (*self.wiring.outputs(first), *self.wiring.outputs(second)):
-            crosses = v in reads or v in others
-            shared += v.type.nbytes * (crosses + (v not in left))
-        return shared
+        boundary = find_boundary(self.context.wiring, growth.groups[a], growth.groups[b])
+        return boundary.saved_bytes
 
     def _join(self, growth: Growth, a: int, b: int) -> None:
-        group = growth.groups[a] | growth.groups[b]
-        if group in growth.failed:
+        one, other = growth.groups[a], growth.groups[b]
+        versions = one.version, other.version
+        if versions in growth.failed:
             return
-        result = self._try(growth, group, a, b)
-        if isinstance(result, Reject):
-            growth.failed.add(group)
-            growth.refused.setdefault(b, {})[f"{self._name(a)}: {result.reason}"] = None
+        mark = self.context.unifier.mark()
+        found = self._try(growth, a, b)
+        if isinstance(found, Reject):
+            self.context.unifier.undo(mark)
+            growth.failed.update((versions, versions[::-1]))
+            growth.refused.setdefault(b, {})[f"{self._name(a)}: {found.reason}"] = None
             return
-        kept = growth.flow.merge(a, b)
-        growth.groups[kept] = group
+        growth.flow.merge(a, b)
+        growth.groups[a] = self._accept(found)
         del growth.groups[b]
-        growth.refused[kept] = growth.refused.pop(a, {}) | growth.refused.pop(b, {})
+        growth.refused[a] = growth.refused.pop(a, {}) | growth.refused.pop(b, {})
 
-    def _try(self, growth: Growth, group: Group, a: int, b: int) -> Factoring | Reject:
+    def _try(self, growth: Growth, a: int, b: int) -> Proposal | Reject:
         if growth.flow.closes_cycle(a, b):
             return Reject("it would close a cycle")
-        result = self.propose(group)
-        if isinstance(result, Reject) or self._flows(growth.groups[a], growth.groups[b]):
-            return result
-        if any(PRIMS[e.prim].kind is Kind.DOT for e in self.eqns(group)):
+        joined = join_groups(self.context, growth.groups[a], growth.groups[b])
+        found = joined if isinstance(joined, Reject) else self._judge(joined)
+        if isinstance(found, Reject) or found.flows:
+            return found
+        if found.facts.dots:
             return Reject("a matmul is joined by what it feeds alone")
-        if not self._shares(group, result):
+        if not found.shares():
             return Reject("they read no tensor over the same axes")
-        return result
-
-    def _flows(self, a: Group, b: Group) -> bool:
-        """Whether one group reads what the other makes."""
-        return bool(
-            self._reads(a).intersection(self._made(b)) or self._reads(b).intersection(self._made(a))
-        )
-
-    def _made(self, group: Group) -> Iterable[Var]:
-        return [v for i in group.compute for v in self.wiring.graph.eqns[i].outputs]
-
-    def _shares(self, group: Group, factoring: Factoring) -> bool:
-        """Whether some outer value is read twice, over every axis, and both readings are one."""
-        eqns = self.eqns(group)
-        seen: set[tuple[object, object]] = set()
-        for access, dims in factoring.accesses.items():
-            key = (eqns[access.eqn].inputs[access.slot], dims)
-            if key in seen and flat(dims) == factoring.factors:
-                return True
-            seen.add(key)
-        return False
+        return found
 
     def _name(self, leader: int) -> str:
-        return self.wiring.graph.eqns[leader].outputs[0].name
+        return self.context.wiring.graph.eqns[leader].outputs[0].name

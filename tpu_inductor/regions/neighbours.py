@@ -4,11 +4,12 @@ A kernel is a wall for XLA's fusion: what XLA runs on both sides of it is then r
 more. So a kernel must be worth more than what it cuts apart.
 """
 
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
-from tpu_inductor.regions.groups import Group, Wiring, is_free
+from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
 FUSES_WITH_READERS = frozenset(["dot", "conv", "gather", "slice", "concat", "pad", "rev"])
@@ -40,23 +41,31 @@ class Neighbours:
 
     @staticmethod
     def of(
-        wiring: Wiring, group: Group, computed: frozenset[int], target: TpuTarget
+        wiring: Wiring, members: Collection[int], computed: Set[int], target: TpuTarget
     ) -> "Neighbours":
-        """`computed` are the equations that some kernel could compute."""
+        """Of a group of `members`. `computed` are the equations that some kernel computes."""
         eqns = wiring.graph.eqns
-        sources = set[int]().union(*(wiring.sources(i) for i in group.compute)) - group.compute
-        readers = {r for v in wiring.outputs(group) for r in wiring.compute_readers(v)}
-        ends = {*wiring.outputs(group), *(v for i in group.members for v in eqns[i].operands)}
-        inside = {v for i in group.members for v in eqns[i].outputs} - {*wiring.outputs(group)}
-        in_xla = {i for i, e in enumerate(eqns) if e.prim != EAGER} - computed
-        results = [v for i in group.compute for v in eqns[i].outputs if v in wiring.results]
+        compute = {i for i in members if not wiring.free[i]}
+        outputs = wiring.outputs(compute)
+        sources = set[int]().union(*map(wiring.sources, compute)) - compute
+        readers = {r for v in outputs for r in wiring.users.get(v, ())}
+        ends = {*outputs, *(v for i in members for v in eqns[i].operands)}
+        inside = {v for i in members for v in eqns[i].outputs}.difference(outputs)
+
+        def in_xla(some: set[int]) -> tuple[Eqn, ...]:
+            return tuple(
+                eqns[i] for i in sorted(some) if i not in computed and eqns[i].prim != EAGER
+            )
+
         return Neighbours(
-            tuple(eqns[i] for i in sorted(group.compute)),
-            tuple(eqns[i] for i in sorted(sources & in_xla)),
-            tuple(eqns[i] for i in sorted(readers & in_xla)),
-            bool(sources and readers) and not results and computed.isdisjoint(sources | readers),
+            tuple(eqns[i] for i in sorted(compute)),
+            in_xla(sources),
+            in_xla(readers),
+            bool(sources and readers)
+            and wiring.results.isdisjoint(v for i in compute for v in eqns[i].outputs)
+            and computed.isdisjoint(sources | readers),
             sum(v.type.nbytes for v in ends - inside),
-            all(_is_turned(wiring, v) for v in wiring.outputs(group)),
+            all(_is_turned(wiring, v) for v in outputs),
             target,
         )
 
@@ -87,6 +96,35 @@ class Neighbours:
         """Whether the result of `eqn` is as large as anything that the group makes."""
         made: list[Var] = [v for e in self.work for v in e.outputs]
         return eqn.out.type.size >= max(v.type.size for v in made)
+
+
+def find_losers(
+    wiring: Wiring, kernels: Mapping[int, Collection[int]], target: TpuTarget
+) -> dict[int, str]:
+    """The groups that XLA should run, with the reason; `kernels` has the members of each.
+
+    What XLA runs decides about its neighbours, so the rounds go on until nothing changes.
+    """
+    owner = {i: k for k, members in kernels.items() for i in members if not wiring.free[i]}
+    left: dict[int, str] = {}
+    asked = set(kernels)
+    while asked:
+        reasons = {
+            k: Neighbours.of(wiring, kernels[k], owner.keys(), target).reason_for_xla()
+            for k in sorted(asked)
+        }
+        new = {k: reason for k, reason in reasons.items() if reason}
+        left |= new
+        compute = [i for k in new for i in kernels[k] if owner.pop(i, None) is not None]
+        asked = {owner[i] for i in _neighbours(wiring, compute) if i in owner}
+    return left
+
+
+def _neighbours(wiring: Wiring, compute: Collection[int]) -> set[int]:
+    """The computing equations that make what these read, or read what these make."""
+    made = (v for i in compute for v in wiring.graph.eqns[i].outputs)
+    readers = (r for v in made for r in wiring.users.get(v, ()))
+    return set[int]().union(readers, *map(wiring.sources, compute))
 
 
 def _is_turned(wiring: Wiring, var: Var) -> bool:

@@ -5,7 +5,7 @@ graph --> segments of regions; everything between two eager calls is one segment
 
 import heapq
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tpu_inductor.errors import InvalidIR
@@ -13,10 +13,11 @@ from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.core import Eqn, Graph, Var
 from tpu_inductor.graph.prims import EAGER
 from tpu_inductor.regions.factors import Factoring
-from tpu_inductor.regions.groups import Group, Wiring, is_free
+from tpu_inductor.regions.groups import Group
 from tpu_inductor.regions.grow import Grower
-from tpu_inductor.regions.neighbours import Neighbours
+from tpu_inductor.regions.neighbours import find_losers
 from tpu_inductor.regions.region import Partition, Region, Segment, Tier
+from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
 
@@ -46,55 +47,47 @@ def partition_regions(
 
 
 def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> list[_Node]:
-    grower = Grower(wiring, target)
+    grower = Grower.of(wiring, target)
     growth = grower.grow()
-    left = growth.left | _left_to_xla(wiring, grower, growth.groups, prefer)
-    chosen = [g for _, g in sorted(growth.groups.items()) if left.keys().isdisjoint(g.compute)]
-    for group in chosen[len(chosen) if fuel is None else fuel :]:
+    left = growth.left | _left_to_xla(wiring, target, growth.groups, prefer)
+    chosen = [
+        (leader, group)
+        for leader, group in sorted(growth.groups.items())
+        if left.keys().isdisjoint(group.compute)
+    ]
+    for _, group in chosen[len(chosen) if fuel is None else fuel :]:
         left.update(dict.fromkeys(group.compute, "out of fuel"))
     nodes: list[_Node] = []
     taken: set[int] = set()
-    for group in chosen[:fuel]:
-        factoring = grower.propose(group)
-        assert isinstance(factoring, Factoring)
+    for leader, group in chosen[:fuel]:
         taken |= group.compute
-        refused = tuple(growth.refused.get(growth.flow.leader[min(group.compute)], {}))
-        nodes.append(_Node(Tier.PALLAS, group.members, factoring, refused=refused))
+        refused = tuple(growth.refused.get(leader, {}))
+        members, factoring = tuple(sorted(group.members)), grower.factoring(group)
+        nodes.append(_Node(Tier.PALLAS, members, factoring, refused=refused))
     nodes += [
         _single(i, eqn, left)
         for i, eqn in enumerate(wiring.graph.eqns)
-        if i not in taken and not is_free(eqn)
+        if i not in taken and not wiring.free[i]
     ]
     return nodes + _needed_views(wiring, nodes)
 
 
 def _left_to_xla(
-    wiring: Wiring, grower: Grower, groups: Mapping[int, Group], prefer: str
+    wiring: Wiring, target: TpuTarget, groups: Mapping[int, Group], prefer: str
 ) -> dict[int, str]:
-    """The equations of groups that XLA should run, with the reason.
-
-    What XLA runs decides about its neighbours, so the rounds go on until nothing changes.
-    """
-    left: dict[int, str] = {}
-    kernels: list[Group] = []
-    for group in groups.values():
-        reason = _reason_for_xla(grower.eqns(group), prefer)
-        left.update(dict.fromkeys(group.compute, reason) if reason else {})
-        kernels += [] if reason else [group]
-    is_settled = prefer != "auto"
-    while not is_settled:
-        computed = frozenset[int]().union(*(g.compute for g in kernels))
-        reasons = [
-            Neighbours.of(wiring, g, computed, grower.target).reason_for_xla() for g in kernels
-        ]
-        for group, reason in zip(kernels, reasons, strict=True):
-            left.update(dict.fromkeys(group.compute, reason) if reason else {})
-        kernels = [g for g, reason in zip(kernels, reasons, strict=True) if not reason]
-        is_settled = not any(reasons)
-    return left
+    """The equations of groups that XLA should run, with the reason."""
+    eqns = wiring.graph.eqns
+    reasons = {
+        leader: _reason_for_xla([eqns[i] for i in group.members], prefer)
+        for leader, group in groups.items()
+    }
+    if prefer == "auto":
+        kernels = {k: g.members for k, g in groups.items() if not reasons[k]}
+        reasons |= find_losers(wiring, kernels, target)
+    return {i: reason for k, reason in reasons.items() if reason for i in groups[k].compute}
 
 
-def _reason_for_xla(eqns: tuple[Eqn, ...], prefer: str) -> str:
+def _reason_for_xla(eqns: Collection[Eqn], prefer: str) -> str:
     """Why a region that could be a kernel is left to XLA, if it is."""
     if prefer == "xla":
         return "options prefer XLA"

@@ -5,80 +5,50 @@ Every rule sees the whole proposed region. Adding a "no" is adding a function to
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import cast
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
-from tpu_inductor.regions.factors import Dims, Factor, Factoring
-from tpu_inductor.target import TpuTarget
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Equations in order, their factors, and those of their values that are needed outside."""
-
-    eqns: tuple[Eqn, ...]
-    factoring: Factoring
-    outputs: tuple[Var, ...]
-    target: TpuTarget
-
-    @property
-    def dots(self) -> list[int]:
-        return [i for i, e in enumerate(self.eqns) if PRIMS[e.prim].kind is Kind.DOT]
-
-    @property
-    def reductions(self) -> list[int]:
-        return [i for i, e in enumerate(self.eqns) if PRIMS[e.prim].kind is Kind.REDUCE]
-
-
-def flat(dims: Dims) -> frozenset[Factor]:
-    """The factors of all dimensions together."""
-    return frozenset(f for dim in dims for f in dim)
+from tpu_inductor.regions.factors import Factoring, flat
+from tpu_inductor.regions.proposal import Proposal
 
 
 def one_contraction(p: Proposal) -> Reject | None:
     """A kernel has one accumulator tile on the MXU."""
-    return Reject("two matmuls do not share a kernel") if len(p.dots) > 1 else None
+    return Reject("two matmuls do not share a kernel") if len(p.facts.dots) > 1 else None
 
 
 def contraction_apart_from_reduction(p: Proposal) -> Reject | None:
     """A row of a matmul's result is spread over tiles, so it cannot be reduced in its epilogue."""
-    return Reject("a reduction does not join a matmul") if p.dots and p.reductions else None
+    both = p.facts.dots and p.facts.reductions
+    return Reject("a reduction does not join a matmul") if both else None
 
 
 def contraction_is_matrix_product(p: Proposal) -> Reject | None:
     """The MXU takes two matrices: rows, columns and a contracted extent."""
-    for i in p.dots:
-        attrs = cast(A.Dot, p.eqns[i].attrs)
-        lhs, rhs = p.factoring.of(p.eqns, i, 0), p.factoring.of(p.eqns, i, 1)
-        rows = any(lhs[d] for d in attrs.free("lhs", len(lhs)))
-        cols = any(rhs[d] for d in attrs.free("rhs", len(rhs)))
-        if not (rows and cols and p.factoring.contracted):
+    for dot in p.facts.dots:
+        rows = any(dot.lhs[d] for d in dot.attrs.free("lhs", len(dot.lhs)))
+        cols = any(dot.rhs[d] for d in dot.attrs.free("rhs", len(dot.rhs)))
+        if not (rows and cols and p.facts.contracted):
             return Reject("a matrix-vector product has nothing for the MXU to reuse")
     return None
 
 
 def contraction_is_full(p: Proposal) -> Reject | None:
     """Every tile of results needs its own tile of the product, and nothing follows over k."""
-    for i in p.dots:
-        out = flat(p.factoring.values[p.eqns[i].out])
-        if out != p.factoring.parallel:
+    for dot in p.facts.dots:
+        if flat(dot.out) != p.parallel:
             return Reject("the matmul would run once for every element that it is broadcast to")
-        after = {v for e in p.eqns[i + 1 :] for v in e.outputs if _depends(p, v, i)}
-        if any(flat(p.factoring.values[v]) & p.factoring.contracted for v in after):
+        if any(flat(dims) & p.facts.contracted for dims in p.late.dims):
             return Reject("the contracted axis is used again after the matmul")
     return None
 
 
 def contraction_lies_together(p: Proposal) -> Reject | None:
     """The contracted dimensions are one tiled axis, so they are neighbours wherever stored."""
-    for i in p.dots:
-        attrs, lhs = cast(A.Dot, p.eqns[i].attrs), p.factoring.of(p.eqns, i, 0)
-        order = [f for d in attrs.lhs_contract for f in lhs[d]]
-        for dims in p.factoring.accesses.values():
+    for dot in p.facts.dots:
+        order = [f for d in dot.attrs.lhs_contract for f in dot.lhs[d]]
+        for dims in p.facts.accesses:
             stored = [f for dim in dims for f in dim]
             places = [stored.index(f) for f in order if f in stored]
             if places and places != list(range(places[0], places[0] + len(order))):
@@ -88,57 +58,48 @@ def contraction_lies_together(p: Proposal) -> Reject | None:
 
 def contraction_columns_stay_together(p: Proposal) -> Reject | None:
     """The columns of a matmul are one tiled axis; only part of them is no block."""
-    for i in p.dots:
-        attrs, rhs = cast(A.Dot, p.eqns[i].attrs), p.factoring.of(p.eqns, i, 1)
-        columns = flat(tuple(rhs[d] for d in attrs.free("rhs", len(rhs))))
-        for dims in (*p.factoring.accesses.values(), *p.factoring.values.values()):
-            if flat(dims) & columns not in (frozenset(), columns):
-                return Reject("it varies along only part of the matmul's columns")
+    for dot in p.facts.dots:
+        columns = flat(tuple(dot.rhs[d] for d in dot.attrs.free("rhs", len(dot.rhs))))
+        if any(flat(dims) & columns not in (frozenset(), columns) for dims in p.every):
+            return Reject("it varies along only part of the matmul's columns")
     return None
 
 
 def prologue_is_cheap(p: Proposal) -> Reject | None:
     """What precedes a matmul is computed again for every tile that reads it."""
-    for i in p.dots:
-        for eqn in p.eqns[:i]:
-            heavy = PRIMS[eqn.prim].kind is Kind.POINTWISE and eqn.prim != "convert"
-            if heavy and _feeds(p, eqn.out, i):
-                return Reject(f"{eqn.prim} before a matmul would be computed once per tile")
+    for dot in p.facts.dots:
+        for i in p.leading_to(dot.index):
+            prim = p.context.wiring.graph.eqns[i].prim
+            if PRIMS[prim].kind is Kind.POINTWISE and prim != "convert":
+                return Reject(f"{prim} before a matmul would be computed once per tile")
     return None
 
 
 def reductions_close_one_space(p: Proposal) -> Reject | None:
     """All reductions of a kernel run over the same axes, from values that have every axis."""
-    every = p.factoring.factors
-    for i in p.reductions:
-        eqn = p.eqns[i]
-        inside = flat(p.factoring.of(p.eqns, i, 0))
-        closed = inside - flat(p.factoring.values[eqn.out])
-        if closed != p.factoring.reduced:
+    for inside, out in sorted(p.facts.reductions, key=p.facts.reductions.__getitem__):
+        if flat(inside) - flat(out) != p.facts.reduced:
             return Reject("reductions over different axes do not share a kernel")
-        if inside != every:
+        if flat(inside) != p.factors:
             return Reject("the reduction would run again for every element it is broadcast to")
     return None
 
 
 def outputs_are_full(p: Proposal) -> Reject | None:
     """A result that lacks a parallel axis would be written once per step of that axis."""
-    for var in p.outputs:
-        if not flat(p.factoring.values[var]) >= p.factoring.parallel:
-            return Reject(f"{var} is smaller than the region's iteration space")
-    return None
+    small = [dims for dims in p.outputs if not flat(dims) >= p.parallel]
+    if not small:
+        return None
+    return Reject(f"{p.first_output(small)} is smaller than the region's iteration space")
 
 
 def resident_rows_fit(p: Proposal) -> Reject | None:
     """What uses a reduction's result along the reduced axis keeps that axis whole in VMEM."""
-    if not needs_resident(p.eqns, p.factoring):
+    if not _returns_to_rows(p):
         return None
-    full = p.factoring.factors
-    wide = {v for v, dims in p.factoring.values.items() if flat(dims) == full}
-    ends = len(wide.intersection(p.outputs)) + len(
-        {d for d in p.factoring.accesses.values() if flat(d) == full}
-    )
-    row = math.prod(f.size for f in p.factoring.reduced)
+    ends = sum(n for dims, n in p.outputs.items() if flat(dims) == p.factors)
+    ends += sum(flat(dims) == p.factors for dims in p.facts.accesses)
+    row = math.prod(f.size for f in p.facts.reduced)
     least = row * _minimum_rows(p) * 4 * (2 * ends + 2)
     if least <= p.target.vmem_limit_bytes:
         return None
@@ -146,6 +107,14 @@ def resident_rows_fit(p: Proposal) -> Reject | None:
         f"{row} reduced elements need {least >> 10} KiB of VMEM, the limit is "
         f"{p.target.vmem_limit_bytes >> 10} KiB"
     )
+
+
+def _returns_to_rows(p: Proposal) -> bool:
+    """`needs_resident` of the proposed region."""
+    facts, late = p.facts, p.late
+    if facts.searches or not facts.reductions:
+        return facts.searches
+    return late.reduces or any(flat(dims) & facts.reduced for dims in late.dims)
 
 
 def needs_resident(eqns: tuple[Eqn, ...], factoring: Factoring) -> bool:
@@ -166,27 +135,12 @@ def needs_resident(eqns: tuple[Eqn, ...], factoring: Factoring) -> bool:
 
 def _minimum_rows(p: Proposal) -> int:
     """Elements of the smallest legal block beside the reduced axes: a sublane or a lane tile."""
-    every = (*p.factoring.accesses.values(), *p.factoring.values.values())
-    wide = next((dims for dims in every if flat(dims) == p.factoring.factors), ())
-    minor = [f for dim in wide for f in dim][-1:]
-    smallest = 8 if p.factoring.reduced.issuperset(minor) else p.target.lanes
-    return min(smallest, math.prod(f.size for f in p.factoring.parallel) or 1)
-
-
-def _depends(p: Proposal, var: Var, on: int) -> bool:
-    reached = set(p.eqns[on].outputs)
-    for eqn in p.eqns[on + 1 :]:
-        if reached.intersection(eqn.operands):
-            reached.update(eqn.outputs)
-    return var in reached
-
-
-def _feeds(p: Proposal, var: Var, dot: int) -> bool:
-    needed = set(p.eqns[dot].operands)
-    for eqn in reversed(p.eqns[:dot]):
-        if needed.intersection(eqn.outputs):
-            needed.update(eqn.operands)
-    return var in needed
+    wide = [d for d in p.facts.accesses if flat(d) == p.factors] or [
+        d for d in p.facts.values if flat(d) == p.factors
+    ]
+    minor = {f for dims in wide for f in [f for dim in dims for f in dim][-1:]}
+    smallest = 8 if p.facts.reduced >= minor else p.target.lanes
+    return min(smallest, math.prod(f.size for f in p.parallel) or 1)
 
 
 JOIN_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
