@@ -2,8 +2,8 @@
 
 Sums in another order, fused multiply-adds and intermediate results that are not rounded differ in
 the last places, and what follows (floor, a comparison, a cancellation) may make any difference of
-that. So every operand of a call that rounds is perturbed by a few units in the last place, and one
-run flushes denormals in such calls, as XLA does on the CPU. Comparisons and moves stay exact.
+that. So every operand of a call that rounds is perturbed by a few units in the last place.
+One run counts denormals as zero, as XLA does on the CPU. Otherwise comparisons and moves are exact.
 Where eager rounds inside of a call (the mean of a bfloat16 batch norm) noise does not show it;
 a run in which such calls compute in float64 does.
 """
@@ -54,7 +54,7 @@ def _written(func: Any) -> set[int]:
 class Noise(TorchDispatchMode):
     """Perturbs the float operands of every call that rounds. The same noise for the same seed.
 
-    Seed 0 flushes denormals in these calls.
+    Seed 0 also counts denormals as zero.
     """
 
     def __init__(self, seed: int) -> None:
@@ -64,8 +64,15 @@ class Noise(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not _rounds(func):
+        if _rounds(func):
+            args = self._make_noisy(func, args)
+        torch.set_flush_denormal(self._flushes)
+        try:
             return func(*args, **kwargs)
+        finally:
+            torch.set_flush_denormal(False)
+
+    def _make_noisy(self, func: Any, args: Any) -> list[Any]:
         written = _written(func)
         noisy = [
             a if i in written else pytree.tree_map_only(torch.Tensor, self._perturb, a)
@@ -73,11 +80,7 @@ class Noise(TorchDispatchMode):
         ]
         for i in written & set(range(len(args))):
             self._disturb(args[i])
-        torch.set_flush_denormal(self._flushes)
-        try:
-            return func(*noisy, **kwargs)
-        finally:
-            torch.set_flush_denormal(False)
+        return noisy
 
     def _perturb(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype not in RELATIVE or not tensor.numel():
