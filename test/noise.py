@@ -15,13 +15,18 @@ import torch
 
 from tpu_inductor.graph.core import Graph, Lit, Var
 from tpu_inductor.graph.interp import run, run_eqn
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ARG_REDUCE, COMPARE, PRIMS, Kind
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 
-NOISE = {torch.float32: 2.0**-21, torch.bfloat16: 2.0**-7}
+NOISE = {torch.float64: 2.0**-50, torch.float32: 2.0**-21, torch.bfloat16: 2.0**-7}
 """Relative: a few units in the last place, in bfloat16 one."""
 
-EXACT = frozenset(["neg", "abs", "sign", "floor", "max", "min", "select", "convert", "is_nan"])
+EXACT = frozenset(
+    [
+        *("neg", "abs", "sign", "floor", "max", "min", "select", "convert", "is_nan"),
+        *("reduce_max", "reduce_min", "slice", "pad", "concat", *ARG_REDUCE, *COMPARE),
+    ]
+)
 RUNS = 4
 FACTOR = 4.0
 
@@ -59,7 +64,9 @@ def _is_near(got: torch.Tensor, want: torch.Tensor, noisy: list[torch.Tensor]) -
         return same | ~stable
     a, b, runs = got.double(), want.double(), torch.stack(noisy).double()
     spread = (runs - b).abs().amax(0)
-    ulp = {torch.float32: 2.0**-20, torch.bfloat16: 2.0**-7}.get(want.dtype, 0)
+    ulp = {torch.float64: 2.0**-49, torch.float32: 2.0**-20, torch.bfloat16: 2.0**-7}.get(
+        want.dtype, 0
+    )
     near = (a - b).abs() <= FACTOR * spread + ulp * b.abs() + 1e-30
     settled = torch.stack([_is_equal(run, b) | run.isfinite() & b.isfinite() for run in runs]).all(
         0

@@ -5,7 +5,8 @@
         want = interp.run(graph, inputs_for(graph, seed))
 
 Graphs are chains like those of models: pointwise over broadcasts, normalisations that read a value
-twice, reductions, dots, reshapes and transposes. Every value that nothing reads is an output.
+twice, reductions, stacked dots, reshapes, slices. Every value that nothing reads is an output, and
+some that are read, or of which another output is a view.
 """
 
 import math
@@ -15,12 +16,12 @@ import torch
 from hypothesis import strategies as st
 
 from tpu_inductor.graph import attrs as A
-from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.builder import Builder, broadcast_shapes
 from tpu_inductor.graph.core import Graph, Value, Var
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.graph.types import DType, Shape, TensorType
 
-DTYPES = (DType.F32, DType.BF16, DType.I32, DType.I64, DType.BOOL)
+DTYPES = (DType.F32, DType.BF16, DType.F64, DType.I32, DType.I64, DType.BOOL)
 EXTENTS = (1, 7, 8, 9, 127, 129)
 MAX_SIZE = 40_000
 
@@ -82,8 +83,8 @@ def graphs(
             values.append(made)
     read = {v for eqn in b.sink.eqns for v in eqn.inputs}
     unread = [v for eqn in b.sink.eqns for v in eqn.outputs if v not in read]
-    extra = draw(st.sampled_from(values))
-    return b.finish("random", [*dict.fromkeys([*unread, extra])])
+    extra = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+    return b.finish("random", [*dict.fromkeys([*unread, *extra])])
 
 
 def draw_shape(draw: Draw, rank: int, extents: Sequence[int], max_size: int) -> Shape:
@@ -145,7 +146,7 @@ def _select(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
 def _convert(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
     """Not float to integer: out of range it is unspecified."""
     x = draw(st.sampled_from(values))
-    to = draw(st.sampled_from([DType.F32, DType.BF16, DType.I32, DType.I64, DType.BOOL]))
+    to = draw(st.sampled_from(DTYPES))
     if x.type.dtype.is_float and to.is_int:
         return None
     return b.convert(x, to)
@@ -182,6 +183,84 @@ def _reduce(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
     if x.type.dtype is not DType.BOOL:
         prims = ("reduce_sum", "reduce_sum", "reduce_max", "reduce_min")
     return b.reduce(draw(st.sampled_from(prims)), x, sorted(dims), draw(st.booleans()))
+
+
+def _arg_reduce(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
+    """The places of extremes along one dimension, along several that merge, or along all."""
+    x = draw(st.sampled_from(values))
+    if not x.type.rank or x.type.dtype is DType.BOOL:
+        return None
+    x = b.transpose(x, draw(st.permutations(range(x.type.rank))))
+    first = draw(st.integers(0, x.type.rank - 1))
+    last = draw(st.integers(first, x.type.rank - 1))
+    shape = x.type.dims
+    merged = (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :])
+    prim = draw(st.sampled_from(["argmax", "argmin"]))
+    return b.one(prim, b.reshape(x, merged), attrs=A.Axis(first))
+
+
+def _slice(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
+    x = draw(st.sampled_from(values))
+    if not x.type.rank:
+        return None
+    dim = draw(st.integers(0, x.type.rank - 1))
+    extent = x.type.dims[dim]
+    start = draw(st.integers(0, extent - 1))
+    limit = draw(st.integers(start + 1, extent))
+    return b.slice(x, dim, start, limit, draw(st.sampled_from([1, 1, 2, 3])))
+
+
+def _concat(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
+    """Values that differ along one dimension at most; a value may meet itself."""
+    x = draw(st.sampled_from(values))
+    if not x.type.rank:
+        return None
+    dim = draw(st.integers(0, x.type.rank - 1))
+
+    def others(v: Var) -> tuple[object, ...]:
+        return v.type.dtype, v.type.shape[:dim], v.type.shape[dim + 1 :], v.type.rank
+
+    fits = [v for v in values if others(v) == others(x)]
+    return b.concat([x, *draw(st.lists(st.sampled_from(fits), min_size=1, max_size=2))], dim)
+
+
+def _pad(draw: Draw, b: Builder, values: list[Var]) -> Value:
+    """Adds elements around and between; a negative edge takes one away."""
+    x = draw(st.sampled_from(values))
+    edge = st.sampled_from([0, 0, 1, 3])
+    low, high = ([draw(edge) for _ in x.type.dims] for _ in range(2))
+    for dim, extent in enumerate(x.type.dims):
+        if extent > 1 and draw(st.integers(0, 3)) == 0:
+            low[dim] = -1
+    between = tuple(draw(st.sampled_from([0, 0, 0, 1])) for _ in x.type.dims)
+    fill = b.lit(draw(st.sampled_from([0, 1, -1])), x.type.dtype)
+    return b.one("pad", x, fill, attrs=A.Pad(tuple(low), tuple(high), between))
+
+
+def _stacked_dot(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
+    """A stack of matrices by a new one; either may lack axes of the stack, or be transposed."""
+    matrices = [v for v in values if v.type.dtype.is_float and v.type.rank > 1]
+    if not matrices:
+        return None
+    x = draw(st.sampled_from(matrices))
+    if draw(st.booleans()):
+        x = b.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
+    *stack, rows, k = x.type.dims
+    cols = draw(st.sampled_from([k, rows, 1, 5, 8]))
+    own = [draw(st.sampled_from([n, n, 1, 3] if n == 1 else [n, 1])) for n in stack]
+    own = [*([draw(st.sampled_from([2, 3]))] if draw(st.integers(0, 2)) == 0 else []), *own]
+    own = own[draw(st.integers(0, len(own))) :] if draw(st.booleans()) else own
+    shared = broadcast_shapes(tuple(stack), tuple(own))
+    if math.prod(shared) * rows * k * cols > MAX_SIZE * 100:
+        return None
+    dtype, matrix = x.type.dtype, (cols, k) if draw(st.booleans()) else (k, cols)
+    y = b.input("w", TensorType((*own, *matrix), dtype))
+    sides = [(x, rows), (y, cols)] if draw(st.booleans()) else [(y, cols), (x, rows)]
+    lhs, rhs = (b.broadcast_to(v, (*shared, *v.type.shape[-2:])) for v, _ in sides)
+    lhs_k, rhs_k = (len(shared) + (v is x or matrix == (cols, k)) for v, _ in sides)
+    batch = tuple(range(len(shared)))
+    attrs = A.Dot((lhs_k,), (rhs_k,), batch, batch, "highest", dtype)
+    return b.one("dot", lhs, rhs, attrs=attrs)
 
 
 def _dot(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
@@ -240,6 +319,20 @@ def _constant(draw: Draw, b: Builder, values: list[Var]) -> Value:
     return b.full(like.shape, like.dtype, draw(st.sampled_from([0, 1, 2])))
 
 
+def _place_mask(draw: Draw, b: Builder, values: list[Var]) -> Value | None:
+    """Where the place along a dimension is below a value or another place, as masks are made."""
+    x = draw(st.sampled_from(values))
+    if not x.type.rank:
+        return None
+    dtype = draw(st.sampled_from([DType.I32, DType.I64]))
+    place = b.iota(x.type.shape, dtype, draw(st.integers(0, x.type.rank - 1)))
+    fits = [v for v in values if _broadcasts(v.type, place.type)]
+    other: Value = b.iota(x.type.shape, dtype, draw(st.integers(0, x.type.rank - 1)))
+    if fits and draw(st.booleans()):
+        other = draw(st.sampled_from(fits))
+    return b.op(draw(st.sampled_from(["lt", "ge", "eq", "ne"])), place, other)
+
+
 STEPS: tuple[Step, ...] = (
     _unary,
     _binary,
@@ -251,7 +344,13 @@ STEPS: tuple[Step, ...] = (
     _reshape,
     _reduce,
     _reduce,
+    _arg_reduce,
+    _slice,
+    _concat,
+    _pad,
     _dot,
+    _stacked_dot,
+    _place_mask,
     _softmax,
     _layer_norm,
     _constant,

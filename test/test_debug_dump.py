@@ -10,7 +10,7 @@ from test_runtime_compiled import Graph, Plan, eager, given, program, result, va
 from tpu_inductor.debug.bisect import bisect
 from tpu_inductor.debug.dump import Dump, observe_graph
 from tpu_inductor.debug.replay import difference, main
-from tpu_inductor.errors import InvalidIR
+from tpu_inductor.errors import Unsupported
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.signature import Signature
 from tpu_inductor.graph.types import DType, TensorType
@@ -92,9 +92,39 @@ def test_a_compiled_function_can_be_replayed(tmp_path):
     assert main([str(folder)]) == 0
 
 
-def test_replay_of_a_folder_without_programs_says_so(tmp_path):
-    with pytest.raises(InvalidIR, match=r"holds no 4_program"):
-        main([str(tmp_path)])
+def refused(folder, capsys):
+    with pytest.raises(SystemExit) as told:
+        main([str(folder)])
+    assert told.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_replay_says_why_there_is_nothing_to_replay(tmp_path, capsys):
+    assert "holds no 4_program" in refused(tmp_path, capsys)
+    missing = refused(tmp_path / "missing", capsys)
+    assert "there is no folder" in missing
+    assert "TPU_TILE_DEBUG=1" in missing
+    Dump.create(tmp_path, "g").write("0_fx.py", "")
+    assert "replay one of them: 0000_g" in refused(tmp_path, capsys)
+
+
+def test_replay_of_a_program_without_a_record_says_why(tmp_path, capsys):
+    dump = Dump.create(tmp_path, "double")
+    dump.stage("steps", make_plan())
+    (dump.path / "4_program.json").unlink()
+    dump.write("replay.txt", "not recorded: too large")
+    assert "no record of inputs and results: not recorded: too large" in refused(dump.path, capsys)
+
+
+def test_the_folder_of_a_strict_refusal_tells_what_was_refused(tmp_path, capsys):
+    options = {"debug": True, "debug_dir": str(tmp_path), "strict": True}
+    fn = torch.compile(lambda x: torch.fft.fft(x).real, backend="tpu_tile", options=options)
+    with pytest.raises(Unsupported, match="strict"):
+        fn(torch.randn(8))
+    (folder,) = tmp_path.iterdir()
+    told = refused(folder, capsys)
+    assert "none was made" in told
+    assert "aten._fft_r2c" in told
 
 
 def test_difference_knows_nan_and_infinity():

@@ -1,5 +1,7 @@
 """Operators through torch.compile, where the whole road matters: constants, effects, eager runs."""
 
+import math
+import platform
 from collections.abc import Callable
 from typing import Any
 
@@ -105,3 +107,32 @@ def test_numbers_in_the_place_of_tensors() -> None:
     ):
         compiled_like_eager(torch.vmap(fn), x)
     compiled_like_eager(torch.func.grad(lambda v: (v.sum() / 3) ** 2), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_constant_bound_keeps_the_sign_of_zero(dtype: torch.dtype) -> None:
+    x = torch.tensor([-0.0, 0.0, math.nan, math.inf, -math.inf, 2, -2, 7], dtype=dtype).repeat(5)
+
+    def bounded(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        limits = x.clamp(min=0), x.clamp(max=-0.0), x.clamp(0, 1), x.clamp(-1, -0.0)
+        return *limits, torch.relu(x), F.relu6(x), F.hardtanh(x), F.hardtanh(x, 0, 1)
+
+    compiled_like_eager(bounded, x)
+    for got, want in zip(torch.compile(bounded, backend="tpu_tile")(x), bounded(x), strict=True):
+        assert torch.equal((got == 0) & got.signbit(), (want == 0) & want.signbit())
+    compiled_like_eager(lambda x: (torch.relu(x).reshape(5, 8).sum(0), torch.relu(x).amax()), x)
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="torch asks the processor"
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_floats_that_no_integer_holds_convert_as_on_x86(dtype: torch.dtype) -> None:
+    ends = [2.0**n + e for n in (7, 8, 15, 16, 31, 32, 63) for e in (-1, -0.5, 0, 1)]
+    limit = torch.finfo(dtype).max
+    numbers = [n for x in (*ends, 70000.0, 1e19, 1e30) for n in (x, -x) if abs(n) <= limit]
+    x = torch.tensor([*numbers, math.nan, math.inf, -math.inf], dtype=dtype)
+    signed = torch.int8, torch.int16, torch.int32, torch.int64
+    targets = *signed, torch.uint8, torch.uint16, torch.uint64, torch.bool
+    compiled_like_eager(lambda x: tuple(x.to(to) for to in targets), x)
+    compiled_like_eager(lambda x: torch.zeros_like(x, dtype=torch.int32).copy_(x), x)

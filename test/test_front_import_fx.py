@@ -136,7 +136,7 @@ def test_whole_graph_is_rejected(fn: Callable[..., Any], reason: str) -> None:
 def test_wrong_lowering_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     table = {aten.tanh.default: lambda b, x: b.reshape(x, (9,))}
     monkeypatch.setattr(module, "LOWERINGS", table)
-    with pytest.raises(InvalidIR, match=r"aten.tanh gives f32\[9\] where torch gives f32\[3,3\]"):
+    with pytest.raises(InvalidIR, match=r"aten.tanh: gives f32\[9\] where torch gives f32\[3,3\]"):
         import_fx(trace(torch.tanh, torch.zeros(3, 3)), "test", {})
 
 

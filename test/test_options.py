@@ -57,6 +57,8 @@ def test_interpret(value):
         (None, {"fuel": True}, {}, r"True for option 'fuel'"),
         (None, {"interpret": "gpu"}, {}, r"'gpu'.*True, False, 'tpu'"),
         (None, {"prefer": "palas"}, {}, r"did you mean 'pallas'"),
+        (None, {"eager_ops": [3]}, {}, r"\[3\] for option 'eager_ops'.*'aten.sort'"),
+        (None, {"eager_ops": "sort"}, {}, r"'sort' for option 'eager_ops'.*'aten.sort.stable'"),
         ("max-autotun", {}, {}, r"mode.*did you mean 'max-autotune'"),
         (None, {}, {"TPU_TILE_FUEL": "x"}, r"environment variable TPU_TILE_FUEL"),
         (None, {}, {"TPU_TILE_DEBUG": "x"}, r"environment variable TPU_TILE_DEBUG"),

@@ -6,10 +6,11 @@ that means nothing is a ValueError which lists what would have been accepted.
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 import platformdirs
 
@@ -84,6 +85,7 @@ class Options:
     interpret mode on the CPU; "tpu" adds the TPU's semantics: unwritten memory is NaN, races raise.
     `check_indices` raises as torch does at an index out of range and an integer division by zero;
     None means for the target "cpu" alone.
+    `eager_ops` are operators that run in torch, `aten.sort` or one overload, `aten.sort.stable`.
     """
 
     mode: str | None = None
@@ -95,6 +97,7 @@ class Options:
     interpret: Interpret = False
     prefer: str = "auto"
     check_indices: bool | None = None
+    eager_ops: tuple[str, ...] = ()
     cache_dir: Path = field(default_factory=_default_cache_dir)
 
     @staticmethod
@@ -154,6 +157,15 @@ def _read_path(value: object, source: str) -> Path:
     return Path(value).expanduser()
 
 
+def _read_names(value: object, source: str) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, Sequence) and all(isinstance(n, str) for n in names):
+        stripped = tuple(n.strip() for n in cast(Sequence[str], names) if n.strip())
+        if all(_OPERATOR.fullmatch(n) for n in stripped):
+            return stripped
+    raise _bad(source, value, "names of operators, 'aten.sort' or 'aten.sort.stable'")
+
+
 def _read_interpret(value: object, source: str) -> Interpret:
     if isinstance(value, bool):
         return value
@@ -175,6 +187,8 @@ def _optional(read: Callable[[object, str], str]) -> Callable[[object, str], str
     return lambda value, source: None if value in (None, "") else read(value, source)
 
 
+_OPERATOR = re.compile(r"\w+\.\w+(\.\w+)?")
+
 _READERS: dict[str, Callable[[object, str], object]] = {
     "mode": _optional(_choice(MODES)),
     "strict": _read_flag,
@@ -185,6 +199,7 @@ _READERS: dict[str, Callable[[object, str], object]] = {
     "interpret": _read_interpret,
     "prefer": _choice(PREFER),
     "check_indices": _read_flag_or_none,
+    "eager_ops": _read_names,
     "cache_dir": _read_path,
 }
 
@@ -195,4 +210,5 @@ _VARIABLES = {
     "cache_dir": "TPU_TILE_CACHE_DIR",
     "target": "TPU_TILE_TARGET",
     "check_indices": "TPU_TILE_CHECK_INDICES",
+    "eager_ops": "TPU_TILE_EAGER_OPS",
 }

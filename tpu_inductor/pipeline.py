@@ -63,7 +63,7 @@ def lower_graph(
     chip = target(options.target or "cpu")
     given = options.check_indices
     has_checks = not chip.is_tpu if given is None else given
-    imported = import_fx(gm, name, sizes, has_checks=has_checks)
+    imported = import_fx(gm, name, sizes, has_checks=has_checks, eager_ops=options.eager_ops)
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
@@ -77,7 +77,7 @@ def lower_graph(
     scheduled = schedule_regions(partition, chip, options, observe)
     verify_schedules(scheduled, chip)
     observe("schedule", scheduled)
-    tell_eager(scheduled, options)
+    tell_eager(scheduled, options, observe)
     steps = print_steps(name, scheduled, chip)
     outputs = with_values(imported.signature.outputs, graph.outputs)
     signature = Signature(imported.signature.inputs, outputs)
@@ -137,7 +137,7 @@ def print_steps(name: str, scheduled: Scheduled, chip: TpuTarget) -> tuple[Progr
     return tuple(steps)
 
 
-def tell_eager(scheduled: Scheduled, options: Options) -> None:
+def tell_eager(scheduled: Scheduled, options: Options, observe: Observer) -> None:
     """Logs every call that runs eagerly. In strict mode the first one raises Unsupported."""
     for region in scheduled.partition.regions:
         if region.tier is not Tier.EAGER:
@@ -145,9 +145,9 @@ def tell_eager(scheduled: Scheduled, options: Options) -> None:
         origin = region.eqns[0].origin
         what = region.reason if origin.op in region.reason else f"{origin.op}: {region.reason}"
         if options.strict:
-            raise Unsupported(
-                f"{what} - {origin.place}; strict mode refuses to run it eagerly. {TO_ADD}"
-            )
+            refusal = f"{what} - {origin.place}; strict mode refuses to run it eagerly. {TO_ADD}"
+            observe("fallbacks", refusal)
+            raise Unsupported(refusal)
         log.info("%s - %s; runs eagerly. %s", what, origin.place, TO_ADD)
 
 

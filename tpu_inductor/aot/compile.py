@@ -7,8 +7,7 @@ abort the process; `aot.pool` compiles in processes of its own.
 
 import functools
 import re
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,7 +17,7 @@ from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
 from tpu_inductor.aot.messages import Argument, DevicelessResult, argument_of
-from tpu_inductor.runtime.load import FILE_PREFIX, load_program
+from tpu_inductor.runtime.load import lines_of, load_program
 
 # Not needed to compile: a worker starts without the compiler's own modules.
 if TYPE_CHECKING:
@@ -63,7 +62,8 @@ def compile_function(
             compiled = lowered.compile()
         except COMPILER_ERRORS as error:
             text = str(error) or type(error).__name__
-            return DevicelessResult(name, target.name, text, error_line=_line_of(error))
+            line = lines[-1][1] if (lines := lines_of(error)) else 0
+            return DevicelessResult(name, target.name, text, error_line=line)
     memory = compiled.memory_analysis()
     vmem = max(map(int, _VMEM.findall(compiled.as_text() or "")), default=0)
     if memory is None:
@@ -90,20 +90,3 @@ def struct_of(argument: Argument) -> jax.ShapeDtypeStruct:
     """An argument as JAX traces it."""
     shape, dtype = argument
     return jax.ShapeDtypeStruct(shape, jax.numpy.dtype(dtype))
-
-
-def _line_of(error: BaseException) -> int:
-    """The innermost line of a printed module in the error's stack, or 0."""
-    for link in _chain(error):
-        frames = traceback.extract_tb(link.__traceback__)
-        lines = [f.lineno for f in frames if f.filename.startswith(FILE_PREFIX)]
-        if lines:
-            return lines[-1] or 0
-    return 0
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """JAX hangs the stack of the traced function on the cause of its lowering errors."""
-    while error is not None:
-        yield error
-        error = error.__cause__

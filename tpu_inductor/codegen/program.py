@@ -14,6 +14,7 @@ from tpu_inductor.codegen.expr_literal import literal
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.kernel import Kernel, print_kernel
 from tpu_inductor.codegen.names import Names
+from tpu_inductor.errors import PREFER_XLA, blame, leave_in_torch
 from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.origin import Origin
 from tpu_inductor.graph.prims import CHECK
@@ -78,7 +79,8 @@ def print_program(
     for region in segment.regions:
         if region.tier is Tier.PALLAS:
             schedule = schedules[region.name]
-            kernel = print_kernel(schedule)
+            with blame(f"the kernel of {region.name}", region.place, PREFER_XLA):
+                kernel = print_kernel(schedule)
             if kernel not in kernels:
                 kernels[kernel] = reserved.unique(_function_name(region))
             calls.append(KernelCall(region.name, kernels[kernel], kernel))
@@ -127,7 +129,9 @@ def _xla_line(eqn: Eqn, target: str) -> str:
     text_of = spell_for_cpu if target == "cpu" else spell
     operands = [literal(v) if isinstance(v, Lit) else names.of(v) for v in eqn.inputs]
     results = ", ".join(names.of(v) for v in eqn.outputs)
-    return f"{results} = {text_of(eqn, operands)}{_place([eqn.origin])}"
+    origin = eqn.origin
+    with blame(f"{eqn.prim} of {origin.op}", origin.place, leave_in_torch(origin.op)):
+        return f"{results} = {text_of(eqn, operands)}{_place([eqn.origin])}"
 
 
 def _place(origins: list[Origin]) -> str:

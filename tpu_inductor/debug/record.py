@@ -17,7 +17,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.errors import InvalidIR
+from tpu_inductor.errors import ReplayError
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.interp import run_eqn
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
@@ -104,10 +104,12 @@ def _encode(tensor: Tensor) -> np.ndarray:  # pyright: ignore[reportMissingTypeA
 
 
 def read_record(file: Path) -> Record:
-    """The record beside the program `file`, whose text may have been edited. Raises InvalidIR."""
+    """The record beside the program `file`, whose text may have been edited. Raises ReplayError."""
     description = file.with_suffix(".json")
     if not description.exists():
-        raise InvalidIR(f"{file} has no record; see {file.with_name('replay.txt')}")
+        why = file.with_name("replay.txt")
+        told = why.read_text().strip() if why.exists() else f"{why.name} is missing too"
+        raise ReplayError(f"{file} has no record of inputs and results: {told}")
     told = json.loads(description.read_text())
     inputs, outputs = ([_variable(v) for v in told[key]] for key in ("inputs", "outputs"))
     with np.load(file.with_suffix(".npz"), allow_pickle=False) as stored:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.debug.record import read_record
-from tpu_inductor.errors import InvalidIR
+from tpu_inductor.errors import ReplayError
 from tpu_inductor.graph.types import DType
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.cpu import CpuAdapter
@@ -56,11 +56,29 @@ def difference(got: Tensor, expected: Tensor) -> float:
     return float("inf") if not worst.isfinite().all() else worst.max().item() / (scale or 1.0)
 
 
+def find_programs(folder: Path) -> list[Path]:
+    """The programs of a dump. Raises ReplayError, with what to do, where there are none."""
+    if not folder.is_dir():
+        raise ReplayError(
+            f"there is no folder {folder}. Write one with TPU_TILE_DEBUG=1; it goes to "
+            "tpu_tile_debug, or to the option debug_dir"
+        )
+    files = sorted(folder.glob("4_program*.py"))
+    if files:
+        return files
+    dumps = sorted(f.parent.name for f in folder.glob("*/0_fx.py"))
+    if dumps:
+        raise ReplayError(f"{folder} is a folder of dumps; replay one of them: {', '.join(dumps)}")
+    fallbacks = folder / "fallbacks.txt"
+    if fallbacks.exists():
+        told = fallbacks.read_text().strip()
+        raise ReplayError(f"{folder} holds no 4_program*.py, for none was made: {told}")
+    raise ReplayError(f"{folder} holds no 4_program*.py; is it a folder of a dump?")
+
+
 def replay(folder: Path, interpret: Interpret | None = None) -> bool:
     """Runs every program of a dump and prints one line a result; whether all agree."""
-    files = sorted(folder.glob("4_program*.py"))
-    if not files:
-        raise InvalidIR(f"{folder} holds no 4_program*.py; is it a folder of a dump?")
+    files = find_programs(folder)
     all_agree = True
     for file in files:
         record = read_record(file)
@@ -78,12 +96,15 @@ def replay(folder: Path, interpret: Interpret | None = None) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line. 0: all agree, 1: some result differs."""
+    """The command line. 0: all agree, 1: some result differs, 2: there is nothing to replay."""
     parser = argparse.ArgumentParser(prog="python -m tpu_inductor.debug.replay")
     parser.add_argument("folder", type=Path, help="one folder of a dump, tpu_tile_debug/0000_name")
     parser.add_argument("--tpu", action="store_true", help="interpret with the TPU's semantics")
     chosen = parser.parse_args(arguments)
-    return 0 if replay(chosen.folder, "tpu" if chosen.tpu else None) else 1
+    try:
+        return 0 if replay(chosen.folder, "tpu" if chosen.tpu else None) else 1
+    except ReplayError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ that is not a function of plain dense tensors is rejected whole and runs in torc
 """
 
 import operator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +16,11 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
-from tpu_inductor.errors import InvalidIR, Reject
+from tpu_inductor.errors import InvalidIR, Reject, blame, leave_in_torch
 from tpu_inductor.front.eager import dig_holes, eager_call, missing_lowering, tensor_type
 from tpu_inductor.front.inputs import bind_inputs
 from tpu_inductor.front.numbers import compute_number, fill_tensors, number_type
-from tpu_inductor.front.origins import hint_name, op_name, origin_of
+from tpu_inductor.front.origins import hint_name, names_of, op_name, origin_of
 from tpu_inductor.front.outputs import bind_outputs, output_values
 from tpu_inductor.front.symbols import SYMBOLIC, Sizes, evaluate, is_sized, shape_symbols
 from tpu_inductor.front.whole import check_whole_graph
@@ -46,6 +47,7 @@ class _Import:
     gm: GraphModule
     sizes: Sizes
     b: Builder
+    eager_ops: frozenset[str]
     env: dict[Node, Any] = field(default_factory=dict[Node, Any])
     constants: list[tuple[Var, torch.Tensor]] = field(
         default_factory=list[tuple[Var, torch.Tensor]]
@@ -53,11 +55,18 @@ class _Import:
 
 
 def import_fx(
-    gm: GraphModule, name: str, sizes: Sizes, *, has_checks: bool = False
+    gm: GraphModule,
+    name: str,
+    sizes: Sizes,
+    *,
+    has_checks: bool = False,
+    eager_ops: Collection[str] = (),
 ) -> Imported | Reject:
     """`gm` as a concrete graph, with `sizes` for its shape symbols, or why it stays torch.
 
-    With `has_checks`, the graph raises at integers that eager torch refuses.
+    With `has_checks`, the graph raises at integers that eager torch refuses. Calls of `eager_ops`,
+    `aten.sort` or `aten.sort.stable`, stay eager. Raises InvalidIR for a bug in the lowering of a
+    call, with the user's line.
     """
     unknown = [s for s in shape_symbols(gm) if s not in sizes]
     if unknown:
@@ -65,13 +74,14 @@ def import_fx(
     problem = check_whole_graph(gm, sizes)
     if problem is not None:
         return problem
-    state = _Import(gm, sizes, Builder(has_checks=has_checks))
+    state = _Import(gm, sizes, Builder(has_checks=has_checks), frozenset(eager_ops))
     inputs = bind_inputs(state.b, gm, sizes, state.env)
     _import_constants(state)
     for node in gm.graph.nodes:
         if node.op != "call_function":
             continue
-        result = _import_call(state, node)
+        with blame(*_call_text(node)):
+            result = _import_call(state, node)
         if isinstance(result, Reject):
             return result
         state.env[node] = result
@@ -94,6 +104,12 @@ def _import_constants(state: _Import) -> None:
         state.env[node] = value
 
 
+def _call_text(node: Node) -> tuple[str, str, str]:
+    """What to say of a bug in the import of a call: what was done, where, and the way around."""
+    op = op_name(node.target)
+    return f"the lowering of {op}", origin_of(node).place, leave_in_torch(op)
+
+
 def _import_call(state: _Import, node: Node) -> Any:
     value = node.meta.get("val")
     if isinstance(value, SYMBOLIC) and is_sized(value, state.sizes):
@@ -107,7 +123,7 @@ def _import_call(state: _Import, node: Node) -> Any:
         return _import_number(b, node, args)
     if node.target is torch.ops.aten._assert_scalar.default:
         return None  # check_whole_graph has seen that it holds
-    result = _lower(b, node, args, kwargs)
+    result = _lower(state, b, node, args, kwargs)
     if isinstance(result, Reject):
         return _run_eagerly(b, node, args, kwargs, result.reason)
     return _check_result(b, node, result)
@@ -142,8 +158,12 @@ def _import_number(b: Builder, node: Node, args: tuple[Any, ...]) -> Value | Rej
     return compute_number(b, node.target, args)
 
 
-def _lower(b: Builder, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _lower(
+    state: _Import, b: Builder, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     target = node.target
+    if not state.eager_ops.isdisjoint(names_of(target)):
+        return Reject(f"{op_name(target)} is left in torch by the option eager_ops")
     if not isinstance(target, OpOverload) or target not in LOWERINGS:
         return Reject(missing_lowering(node))
     args = fill_tensors(b, target, args)
@@ -195,10 +215,7 @@ def _check_result(b: Builder, node: Node, result: Any) -> Any:
     got = tuple(r.type for r in flat)
     if got != b.out:
         wanted = ", ".join(map(str, b.out))
-        raise InvalidIR(
-            f"lowering of {op_name(node.target)} gives {', '.join(map(str, got))} where torch "
-            f"gives {wanted} — {b.origin.place}; a bug in tpu_inductor, please report it"
-        )
+        raise InvalidIR(f"gives {', '.join(map(str, got))} where torch gives {wanted}")
     if isinstance(result, Var | Lit):
         value = b.tensor(result)
         return (value,) if isinstance(node.meta["val"], tuple | list) else value

@@ -17,6 +17,13 @@ def op_name(target: object) -> str:
     return getattr(target, "__name__", str(target))
 
 
+def names_of(target: object) -> tuple[str, ...]:
+    """What a user may call an operator: `aten.sort`, and with its overload `aten.sort.stable`."""
+    if not isinstance(target, OpOverload):
+        return (op_name(target),)
+    return str(target.overloadpacket), str(target), op_name(target)
+
+
 def hint_name(target: object) -> str:
     """The word that results of `target` are named after: `softmax` of `aten._softmax`."""
     if isinstance(target, OpOverload):

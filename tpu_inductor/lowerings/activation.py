@@ -7,7 +7,7 @@ import torch
 
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value
-from tpu_inductor.lowerings.arithmetic import clamp, max_values
+from tpu_inductor.lowerings.arithmetic import at_least, clamp
 from tpu_inductor.lowerings.promote import as_type, exact, pointwise
 from tpu_inductor.lowerings.registry import lowering
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 @lowering(aten.relu.default)
 def relu(b: Builder, x: Any) -> Value:
-    return exact(b, lambda p: max_values(b, p, b.lit(0, p.type.dtype)), x)
+    return exact(b, lambda p: at_least(b, p, b.lit(0, p.type.dtype)), x)
 
 
 @lowering(aten.hardtanh.default)

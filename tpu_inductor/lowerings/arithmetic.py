@@ -8,7 +8,7 @@ import torch
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
-from tpu_inductor.graph.core import Value, Var
+from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.checks import check_divisor
 from tpu_inductor.lowerings.promote import as_type, exact, number, opmath_dtype, pointwise
@@ -229,6 +229,20 @@ def _skip_nan(b: Builder, x: Value, y: Value, best: Value) -> Value:
     return b.op("select", b.op("is_nan", x), y, b.op("select", b.op("is_nan", y), x, best))
 
 
+def at_least(b: Builder, x: Value, low: Value) -> Value:
+    """The greater of the two, NaN if one is. Beside a constant, x keeps the sign of its zero."""
+    if isinstance(low, Lit) and low.dtype.is_float:
+        return b.op("select", b.op("lt", x, low), low, x)
+    return max_values(b, x, low)
+
+
+def at_most(b: Builder, x: Value, high: Value) -> Value:
+    """The lesser of the two, NaN if one is. Beside a constant, x keeps the sign of its zero."""
+    if isinstance(high, Lit) and high.dtype.is_float:
+        return b.op("select", b.op("gt", x, high), high, x)
+    return min_values(b, x, high)
+
+
 @lowering(aten.clamp.default, aten.clamp.Tensor)
 def clamp(b: Builder, x: Any, min: Any = None, max: Any = None) -> Value:
     dtype = b.out[0].dtype
@@ -236,8 +250,8 @@ def clamp(b: Builder, x: Any, min: Any = None, max: Any = None) -> Value:
         return b.full(b.out[0].shape, dtype, math.nan)
     value = as_type(b, x, dtype)
     if min is not None:
-        value = max_values(b, value, as_type(b, min, dtype))
-    return value if max is None else min_values(b, value, as_type(b, max, dtype))
+        value = at_least(b, value, as_type(b, min, dtype))
+    return value if max is None else at_most(b, value, as_type(b, max, dtype))
 
 
 @lowering(aten.clamp_min.default, aten.clamp_min.Tensor)

@@ -32,6 +32,13 @@ class Region:
     reason: str = ""
     refused: tuple[str, ...] = ()
 
+    @property
+    def place(self) -> str:
+        """The operators of the region, and the user's line of the last that has one."""
+        named = [e.origin for e in self.eqns if e.origin.node]
+        ops = ", ".join(dict.fromkeys(o.op for o in named))
+        return f"{ops} at {named[-1].place}" if named else ""
+
     def __str__(self) -> str:
         ends = f"({', '.join(map(str, self.inputs))}) -> ({', '.join(map(str, self.outputs))})"
         why = f"  # {self.reason}" if self.reason else ""

@@ -2,6 +2,7 @@
 
 import hashlib
 import linecache
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,23 @@ ENTRY = "program"
 
 FILE_PREFIX = "<tpu_tile "
 """How the file names of emitted modules start in tracebacks."""
+
+
+def lines_of(error: BaseException) -> list[tuple[str, int]]:
+    """The text and number of each line of printed modules in the stack of `error`, outermost first.
+
+    JAX hangs the stack of the traced function on the cause of its lowering errors.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        frames = traceback.extract_tb(link.__traceback__)
+        found = [
+            (f.line or "", f.lineno or 0) for f in frames if f.filename.startswith(FILE_PREFIX)
+        ]
+        if found:
+            return found
+        link = link.__cause__
+    return []
 
 
 def load_program(name: str, source: str, entry: str = ENTRY) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ region --> TileSchedule, or Reject with the reason why XLA runs the region
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tpu_inductor.errors import Reject
+from tpu_inductor.errors import PREFER_XLA, Reject, blame
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.candidates import list_candidates
 from tpu_inductor.schedule.types import TileSchedule
@@ -23,8 +23,16 @@ def choose_schedule(
 ) -> TileSchedule | Reject:
     """The best schedule for a pallas region on `target`.
 
-    Rejects a region that XLA seems to run faster, unless `prefer` is "pallas".
+    Rejects a region that XLA seems to run faster, unless `prefer` is "pallas". Raises InvalidIR
+    with the user's line for a bug of ours.
     """
+    with blame(f"the schedule of {region.name}", region.place, PREFER_XLA):
+        return _choose(region, target, templates, prefer)
+
+
+def _choose(
+    region: Region, target: TpuTarget, templates: Sequence[Template], prefer: str
+) -> TileSchedule | Reject:
     candidates = list_candidates(region, target, templates)
     if isinstance(candidates, Reject):
         return candidates

@@ -16,11 +16,12 @@ from jax.experimental.pallas import tpu as pltpu
 from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.errors import InvalidIR
+from tpu_inductor.errors import BUGS, InvalidIR
 from tpu_inductor.graph.types import DType
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
+from tpu_inductor.runtime.failure import explain_failure
 from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, view_numpy
 from tpu_inductor.runtime.load import load_program
 
@@ -90,10 +91,13 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
     compiled = jax.jit(call, in_shardings=cpu, out_shardings=cpu, compiler_options=options)
 
     def launch(arrays: Sequence[Array]) -> Sequence[Array]:
-        with jax.enable_x64(True):
-            results = compiled(*arrays)
-        for result in results:
-            result.block_until_ready()
+        try:
+            with jax.enable_x64(True):
+                results = compiled(*arrays)
+            for result in results:
+                result.block_until_ready()
+        except BUGS as error:
+            raise explain_failure(error, program.name) from error
         return results
 
     return launch
