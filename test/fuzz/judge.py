@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from test.fuzz.compare import Difference, compare
-from test.fuzz.noise import Noise
+from test.fuzz.noise import Noise, Wide
 from test.fuzz.observe import Function, Sight, play
 from test.fuzz.operators import UNSETTLED_SIGNS
 from test.fuzz.program import Program
@@ -33,7 +33,8 @@ class Judge:
         """Empty where the compiled program is right."""
         names = load(program)
         want = _play(program, names, names["f"], nullcontext())
-        noisy = [_play(program, names, names["f"], Noise(seed)) for seed in range(NOISY_RUNS)]
+        modes = (*map(Noise, range(NOISY_RUNS)), Wide())
+        noisy = [_play(program, names, names["f"], mode) for mode in modes]
 
         def differences(backend: str, options: Mapping[str, object]) -> list[Difference]:
             got = self._play_compiled(program, names, backend, options)

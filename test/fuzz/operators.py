@@ -478,8 +478,8 @@ WRITES = (
 )
 """Statements that change an operand in place: its data, or its shape."""
 
-UNSETTLED_SIGNS = ("F.gelu",)
-"""Where the sign of zero in eager depends on how many elements there are."""
+UNSETTLED_SIGNS = ("F.gelu", "maximum", "minimum", "max=", "min={", "amax", "amin", "+ 0", "0 - ")
+"""Where the sign of zero depends in eager on the number of elements, or is XLA's by the README."""
 
 VIEWED_INPUTS = (
     "{0}.t()",
