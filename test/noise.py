@@ -64,6 +64,8 @@ def _is_near(got: torch.Tensor, want: torch.Tensor, noisy: list[torch.Tensor]) -
         return same | ~stable
     a, b, runs = got.double(), want.double(), torch.stack(noisy).double()
     spread = (runs - b).abs().amax(0)
+    # Of thousands of elements, some are hit by little noise in every run.
+    spread = spread.clamp(min=spread.flatten().nan_to_num(0).median()) if spread.numel() else spread
     ulp = {torch.float64: 2.0**-49, torch.float32: 2.0**-20, torch.bfloat16: 2.0**-7}.get(
         want.dtype, 0
     )
