@@ -155,7 +155,7 @@ class Grower:
         found = self._try(growth, a, b)
         if isinstance(found, Reject):
             self.context.unifier.undo(mark)
-            growth.failed.update((versions, versions[::-1]))
+            growth.failed.update((versions, (other.version, one.version)))
             growth.refused.setdefault(b, {})[f"{self._name(a)}: {found.reason}"] = None
             return
         growth.flow.merge(a, b)

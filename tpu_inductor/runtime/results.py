@@ -85,7 +85,7 @@ def read_argument(register: int, given: TensorInput, layout: Layout | None) -> R
         tensor = _restride(regs[register], given)
         if is_same_type:
             return tensor.as_strided(shape, strides, tensor.storage_offset() + ahead)
-        skipped = tensor.storage_offset() * tensor.itemsize // layout.dtype.itemsize
+        skipped = int(tensor.storage_offset()) * tensor.itemsize // layout.dtype.itemsize
         return _see_storage(tensor, layout, skipped + ahead)
 
     return read

@@ -5,6 +5,9 @@ from typing import cast
 
 import torch
 from torch import Tensor
+from torch._C._dynamo.guards import (
+    _reinterpret_tensor,  # pyright: ignore[reportAttributeAccessIssue] - its stub lacks it
+)
 
 from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
@@ -17,8 +20,7 @@ def reinterpret_tensor(
 
     It is torch's own, of Inductor's runtime, which is far faster than a call of an operator.
     """
-    made = torch._C._dynamo.guards._reinterpret_tensor(tensor, shape, strides, ahead)
-    return cast(Tensor, made)
+    return cast(Tensor, _reinterpret_tensor(tensor, shape, strides, ahead))
 
 
 def lies_as(tensor: Tensor, layout: Layout) -> bool:

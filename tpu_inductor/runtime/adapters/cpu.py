@@ -115,27 +115,27 @@ def _launcher(program: Program, interpret: Interpret) -> Launch:
             raise explain_failure(error, program.name) from error
         return results
 
-    return _trace_apart(launch)
+    return _TraceApart(launch)
 
 
-def _trace_apart(launch: Launch) -> Launch:
-    """`launch`, called for the first time on a thread of its own.
+@dataclass(slots=True)
+class _TraceApart:
+    """A launch whose first call, which traces, is made on a thread of its own.
 
     JAX keeps the stack on which it traced, for error messages, and with it the code objects there.
     Dynamo's would never die, nor what they call: the graph, and all that JAX remembers of it.
     """
-    traced = False
 
-    def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        nonlocal traced
-        if traced:
-            return launch(arrays)
+    launch: Launch
+    is_traced: bool = False
+
+    def __call__(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        if self.is_traced:
+            return self.launch(arrays)
         with ThreadPoolExecutor(1) as thread:
-            results = thread.submit(launch, arrays).result()
-        traced = True
+            results = thread.submit(self.launch, arrays).result()
+        self.is_traced = True
         return results
-
-    return run
 
 
 def _is_strict(program: Program, interpret: Interpret) -> bool:
