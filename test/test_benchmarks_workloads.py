@@ -55,6 +55,7 @@ def test_both_have_results_of_the_same_shapes(name):
 
 @every_function
 def test_both_have_the_same_numbers(function):
+    torch.manual_seed(0)
     workload = WORKLOADS[DISTINCT[function]]
     args = [sample(spec) for spec in small_specs(workload)]
     # Second moments have roots.
@@ -64,7 +65,9 @@ def test_both_have_the_same_numbers(function):
         theirs = function(*[jax.dlpack.from_dlpack(arg) for arg in narrow(args)])
     for a, b in zip(flat(ours), flat(theirs), strict=True):
         b = torch.from_dlpack(b)
-        torch.testing.assert_close(a.float(), b.float(), rtol=2e-2, atol=2e-2)
+        # Rounding to bfloat16 on the way is an error of the largest values, not of each.
+        near = 2e-2 * max(1.0, a.abs().max().item())
+        torch.testing.assert_close(a.float(), b.float(), rtol=2e-2, atol=near)
 
 
 def test_large_logits_are_no_trouble_for_a_single_pass():
