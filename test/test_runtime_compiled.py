@@ -477,3 +477,28 @@ def test_a_graph_dies_with_the_function_that_was_compiled():
         torch._dynamo.reset()
     assert living_graphs() == before
     assert not any(name.startswith("<tpu_tile model") for name in [*linecache.cache][lines:])
+
+
+@torch.library.custom_op("tpu_inductor_test::in_memory_order", mutates_args=())
+def in_memory_order(x: torch.Tensor) -> torch.Tensor:
+    return x.clone().as_strided((x.numel(),), (1,))
+
+
+@in_memory_order.register_fake
+def _(x):
+    return x.new_empty((x.numel(),))
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.ops.aten.resize(x.t(), (2, 3)),
+        lambda x: torch.ops.aten.resize(x[:, 1:3], (2, 2)),
+        lambda x: torch.ops.aten.resize((x + 1).t(), (4, 2)) * 2,
+        lambda x: in_memory_order((x * 2).t()) + 1,
+        lambda x: in_memory_order(x=x.t()),
+    ],
+)
+def test_calls_that_look_at_memory_see_it_as_in_eager(fn):
+    x = torch.arange(12.0).view(3, 4)
+    torch.testing.assert_close(torch.compile(fn, backend="tpu_tile")(x), fn(x), rtol=0, atol=0)

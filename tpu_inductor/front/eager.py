@@ -1,17 +1,18 @@
 """Calls that run in torch between two programs: their operands, and the shape of their results."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from tpu_inductor.front.dtypes import from_torch_dtype
 from tpu_inductor.front.layout import is_plain, layout_name
 from tpu_inductor.front.origins import op_name
-from tpu_inductor.front.symbols import SYMBOLIC, Sizes, static_shape
+from tpu_inductor.front.symbols import SYMBOLIC, Sizes, static_shape, static_strides
 from tpu_inductor.graph.attrs import EagerCall, Hole
 from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import TensorType
@@ -28,6 +29,30 @@ class NumberCall:
         flat = [a.item() if i in self.numbers else a for i, a in enumerate(args)]
         named = {k: a.item() if k in self.numbers else a for k, a in kwargs.items()}
         return self.op(*flat, **named)
+
+    def __str__(self) -> str:
+        return str(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class StridedCall:
+    """`op` called with tensors that have the strides of eager torch at top-level places.
+
+    What programs hand over is row-major, which an operator that looks at memory would see.
+    """
+
+    op: Any
+    strides: tuple[tuple[int | str, tuple[int, ...]], ...]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        places: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
+        for place, strides in self.strides:
+            tensor: torch.Tensor = places[place]
+            if tensor.stride() != strides:
+                made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
+                places[place] = made.copy_(tensor)
+        named = {place: v for place, v in places.items() if isinstance(place, str)}
+        return self.op(*(places[i] for i in range(len(args))), **named)
 
     def __str__(self) -> str:
         return str(self.op)
@@ -55,14 +80,36 @@ def dig_holes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands:
     return Operands(tuple(holed[0]), tuple(holed[1].items()), tuple(places))
 
 
-def eager_call(node: Node, operands: Operands, reason: str) -> EagerCall:
+def eager_call(node: Node, operands: Operands, reason: str, sizes: Sizes) -> EagerCall:
     """The attributes of the equation that runs `node` in torch."""
     target: Any = node.target
+    strides = tuple(_strided_places(node, sizes)) if _sees_strides(target) else ()
+    if strides:
+        target = StridedCall(target, strides)
     numbers = _number_places(node)
     if numbers:
         target = NumberCall(target, numbers)
     is_tuple = isinstance(node.meta.get("val"), tuple | list)
     return EagerCall(target, operands.args, operands.kwargs, reason, is_tuple)
+
+
+def _sees_strides(target: Any) -> bool:
+    """Whether more than the elements of its operands matters to a call that writes none of them."""
+    if not isinstance(target, OpOverload) or target._schema.is_mutable:
+        return False
+    is_custom = target.namespace not in ("aten", "prims")
+    return target is torch.ops.aten.resize.default or is_custom
+
+
+def _strided_places(node: Node, sizes: Sizes) -> Iterator[tuple[int | str, tuple[int, ...]]]:
+    """The tensors at top-level places that are not row-major in eager torch, with their strides."""
+    places: tuple[tuple[int | str, Any], ...] = (*enumerate(node.args), *node.kwargs.items())
+    for place, arg in places:
+        value = arg.meta.get("val") if isinstance(arg, Node) else None
+        if isinstance(value, torch.Tensor) and is_plain(value):
+            strides = static_strides(value, sizes)
+            if strides != torch.empty(static_shape(value, sizes), device="meta").stride():
+                yield place, strides
 
 
 def _number_places(node: Node) -> frozenset[int | str]:

@@ -125,7 +125,7 @@ def _import_call(state: _Import, node: Node) -> Any:
         return None  # check_whole_graph has seen that it holds
     result = _lower(state, b, node, args, kwargs)
     if isinstance(result, Reject):
-        return _run_eagerly(b, node, args, kwargs, result.reason)
+        return _run_eagerly(state, b, node, args, kwargs, result.reason)
     return _check_result(b, node, result)
 
 
@@ -174,10 +174,15 @@ def _lower(
 
 
 def _run_eagerly(
-    b: Builder, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], reason: str
+    state: _Import,
+    b: Builder,
+    node: Node,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    reason: str,
 ) -> Any:
     operands = dig_holes(args, kwargs)
-    call = eager_call(node, operands, reason)
+    call = eager_call(node, operands, reason, state.sizes)
     outputs = iter(b.eager(call, [b.tensor(v) for v in operands.values], b.out))
     return _rebuild(node.meta.get("val"), outputs, op_name(node.target))
 
