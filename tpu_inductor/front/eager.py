@@ -86,7 +86,9 @@ def eager_call(node: Node, operands: Operands, reason: str, sizes: Sizes) -> Eag
     strides = tuple(_strided_places(node, sizes)) if _sees_strides(target) else ()
     if strides:
         target = StridedCall(target, strides)
-    numbers = _number_places(node)
+    holed: dict[int | str, Any] = {**dict(enumerate(operands.args)), **dict(operands.kwargs)}
+    # Of a size that is fixed by then, the number itself stands there.
+    numbers = frozenset(p for p in _number_places(node) if isinstance(holed[p], Hole))
     if numbers:
         target = NumberCall(target, numbers)
     is_tuple = isinstance(node.meta.get("val"), tuple | list)
