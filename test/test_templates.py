@@ -22,7 +22,7 @@ from random_graphs import inputs_for
 from tpu_inductor.graph import interp
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.schedule.assign import Scheduled
-from tpu_inductor.schedule.axes import plan_axes
+from tpu_inductor.schedule.axes import find_axes
 from tpu_inductor.schedule.candidates import build_schedule
 from tpu_inductor.schedule.operands import bind_operands
 from tpu_inductor.schedule.types import TileSchedule
@@ -183,13 +183,13 @@ def every_schedule(graph: Graph) -> list[Compiled]:
     """The graph's one kernel with each tiling that any template offers and that fits VMEM."""
     scheduled = compile_graph(graph).scheduled
     (region,) = scheduled.partition.regions
-    plan = plan_axes(region, V5E)
-    bindings = bind_operands(region, plan)
+    kernel_axes = find_axes(region, V5E)
+    bindings = bind_operands(region, kernel_axes)
     found: dict[object, TileSchedule] = {}
     for template in templates_for(V5E):
-        if template.accepts(region, plan, V5E) is None:
-            for tiling in template.candidates(region, plan, V5E):
-                made = build_schedule(region, plan, bindings, template.name, tiling, V5E)
+        if template.accepts(region, kernel_axes, V5E) is None:
+            for tiling in template.candidates(region, kernel_axes, V5E):
+                made = build_schedule(region, kernel_axes, bindings, template.name, tiling, V5E)
                 if made.vmem_bytes <= V5E.vmem_limit_bytes:
                     found[made.grid, tuple(a.tile for a in made.axes)] = made
     return [

@@ -88,7 +88,7 @@ def damage(change):
         lambda text: text.replace("12.5", '"fast"'),
         damage(lambda r: r.update(format=0)),
         damage(lambda r: r.update(key="0" * 64)),
-        damage(lambda r: r.update(plan=[])),
+        damage(lambda r: r.update(decisions=[])),
         damage(lambda r: r.update(losers=3)),
         damage(lambda r: r.update(xla=None, xla_wins=True)),
         damage(lambda r: r["best"].pop("what")),

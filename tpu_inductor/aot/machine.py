@@ -14,7 +14,7 @@ is what XLA moves strided operands between HBM and VMEM with.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tpu_inductor.aot.blocks import Blocks, build_blocks
+from tpu_inductor.aot.basic_blocks import BasicBlocks, build_basic_blocks
 from tpu_inductor.aot.bundles import Listing
 from tpu_inductor.aot.scalar import UNKNOWN, Scalar, Unknown, select
 from tpu_inductor.aot.timing import ChipTiming
@@ -74,7 +74,7 @@ class Machine:
         self._latency = timing.dma_latency_cycles
         self._memory: dict[int, Scalar] = {}
         self._flags: dict[int | None, _Flag] = {}
-        self._programs: dict[str, Blocks] = {}
+        self._programs: dict[str, BasicBlocks] = {}
         self._op = OpCount(TOP_LEVEL)
         self._depth = 0
         self._runtime_branches = _RUNTIME_BRANCHES
@@ -98,10 +98,12 @@ class Machine:
         self._op.calls += 1
         self._op = caller
 
-    def _build(self, program: str) -> Blocks:
+    def _build(self, program: str) -> BasicBlocks:
         if program not in self._programs:
             number = len(self._programs)
-            self._programs[program] = build_blocks(self._listings[program], number, self._timing)
+            self._programs[program] = build_basic_blocks(
+                self._listings[program], number, self._timing
+            )
         return self._programs[program]
 
     def call(self, program: str, arguments: Sequence[Scalar]) -> None:

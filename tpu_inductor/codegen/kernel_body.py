@@ -76,7 +76,7 @@ def _print_steps(body: Body, accs: dict[Accumulator, str]) -> None:
     """What every block computes: values, or its part of each accumulator."""
     schedule = body.schedule
     gathered = {a.eqn: ref for a, ref in accs.items()}
-    for index in schedule.steps:
+    for index in schedule.body:
         eqn = schedule.eqns[index]
         if PRIMS[eqn.prim].kind is Kind.DOT:
             text, axes = _dot_text(body, index)

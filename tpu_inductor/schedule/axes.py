@@ -24,7 +24,7 @@ from tpu_inductor.target import TpuTarget
 
 
 @dataclass(frozen=True, slots=True)
-class AxisPlan:
+class KernelAxes:
     """The axes of a kernel, outermost first, before tiles are chosen.
 
     For a matmul `dot` is the index of its equation, and the last three axes are m, n and k; the
@@ -35,18 +35,18 @@ class AxisPlan:
     dot: int | None
 
 
-def plan_axes(region: Region, target: TpuTarget) -> AxisPlan | Reject:
+def find_axes(region: Region, target: TpuTarget) -> KernelAxes | Reject:
     """Orders and merges the factors of a pallas region."""
     factoring = region.factoring
     assert factoring is not None
     dots = [i for i, e in enumerate(region.eqns) if PRIMS[e.prim].kind is Kind.DOT]
     if dots:
-        return _plan_matmul(region, factoring, dots[0])
+        return _matmul_axes(region, factoring, dots[0])
     order = _main_order(region, factoring, factoring.factors)
     if order is None:
         return Reject("no value spans every axis of the region")
     runs = _merge(order, _Tests(region, factoring, target))
-    return AxisPlan(_named(runs, factoring, region, target), None)
+    return KernelAxes(_named(runs, factoring, region, target), None)
 
 
 def _main_order(
@@ -150,7 +150,7 @@ def _axis(name: str, run: tuple[Factor, ...], factoring: Factoring) -> Axis:
     return Axis(name, run, size, size, Role.WHOLE, is_reduced=run[0] in factoring.reduced)
 
 
-def _plan_matmul(region: Region, factoring: Factoring, dot: int) -> AxisPlan | Reject:
+def _matmul_axes(region: Region, factoring: Factoring, dot: int) -> KernelAxes | Reject:
     eqn = region.eqns[dot]
     attrs = cast(A.Dot, eqn.attrs)
     lhs, rhs = factoring.of(region.eqns, dot, 0), factoring.of(region.eqns, dot, 1)
@@ -168,7 +168,7 @@ def _plan_matmul(region: Region, factoring: Factoring, dot: int) -> AxisPlan | R
     axes += [
         _axis(name, run, factoring) for name, run in zip("mnk", (m[-1], n[0], k[0]), strict=True)
     ]
-    return AxisPlan(tuple(axes), dot)
+    return KernelAxes(tuple(axes), dot)
 
 
 @dataclass(frozen=True, slots=True)

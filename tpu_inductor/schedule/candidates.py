@@ -12,7 +12,7 @@ from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import flat
-from tpu_inductor.schedule.axes import AxisPlan, plan_axes
+from tpu_inductor.schedule.axes import KernelAxes, find_axes
 from tpu_inductor.schedule.blocks import form_of
 from tpu_inductor.schedule.cost import estimate
 from tpu_inductor.schedule.operands import Bindings, bind_operands, leading_to
@@ -34,16 +34,16 @@ def list_candidates(
     region: Region, target: TpuTarget, templates: Sequence[Template]
 ) -> Candidates | Reject:
     """The candidates of a pallas region on `target`: at least one, or a Reject."""
-    plan = plan_axes(region, target)
-    if isinstance(plan, Reject):
-        return plan
-    bindings = bind_operands(region, plan)
+    kernel_axes = find_axes(region, target)
+    if isinstance(kernel_axes, Reject):
+        return kernel_axes
+    bindings = bind_operands(region, kernel_axes)
     if isinstance(bindings, Reject):
         return bindings
     fitting: list[TileSchedule] = []
     refused: list[str] = []
-    for name, tiling in _tilings(region, plan, target, templates):
-        schedule = build_schedule(region, plan, bindings, name, tiling, target)
+    for name, tiling in _tilings(region, kernel_axes, target, templates):
+        schedule = build_schedule(region, kernel_axes, bindings, name, tiling, target)
         if schedule.vmem_bytes <= target.vmem_limit_bytes:
             fitting.append(schedule)
         else:
@@ -54,11 +54,11 @@ def list_candidates(
 
 
 def _tilings(
-    region: Region, plan: AxisPlan, target: TpuTarget, templates: Sequence[Template]
+    region: Region, kernel_axes: KernelAxes, target: TpuTarget, templates: Sequence[Template]
 ) -> Iterator[tuple[str, Tiling]]:
     for template in templates:
-        if template.accepts(region, plan, target) is None:
-            for tiling in template.candidates(region, plan, target):
+        if template.accepts(region, kernel_axes, target) is None:
+            for tiling in template.candidates(region, kernel_axes, target):
                 yield template.name, tiling
 
 
@@ -69,7 +69,7 @@ def _over_limit(schedule: TileSchedule, target: TpuTarget) -> str:
 
 def build_schedule(
     region: Region,
-    plan: AxisPlan,
+    kernel_axes: KernelAxes,
     bindings: Bindings,
     template: str,
     tiling: Tiling,
@@ -78,7 +78,7 @@ def build_schedule(
     """The schedule that a tiling gives, with its VMEM and cost."""
     accumulating = any(a.role is Role.ARBITRARY for a in tiling.axes)
     closing = _closing(region) if accumulating else ()
-    steps, epilogue = _phases(region, bindings, closing, plan.dot)
+    body, epilogue = _phases(region, bindings, closing, kernel_axes.dot)
     draft = TileSchedule(
         region=region,
         template=template,
@@ -86,9 +86,9 @@ def build_schedule(
         grid=tiling.grid,
         inputs=_formed(bindings.inputs, tiling, target, is_result=False),
         outputs=_formed(bindings.outputs, tiling, target, is_result=True),
-        accumulators=_accumulators(region, plan, tiling, closing),
+        accumulators=_accumulators(region, kernel_axes, tiling, closing),
         members=bindings.members,
-        steps=steps,
+        body=body,
         epilogue=epilogue,
         vmem_bytes=0,
         vmem_limit_bytes=0,
@@ -132,10 +132,10 @@ def _phases(
 
 
 def _accumulators(
-    region: Region, plan: AxisPlan, tiling: Tiling, closing: tuple[int, ...]
+    region: Region, kernel_axes: KernelAxes, tiling: Tiling, closing: tuple[int, ...]
 ) -> tuple[Accumulator, ...]:
     axes = tiling.axes
-    if plan.dot is not None:
+    if kernel_axes.dot is not None:
         axes = tuple(a for a in axes if a.name != "k")
     return tuple(
         Accumulator(i, accumulator_shape(axes), _accumulator_type(region.eqns[i].out.type.dtype))

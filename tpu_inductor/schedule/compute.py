@@ -48,7 +48,7 @@ def vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
 
 
 def _every_block(schedule: TileSchedule, target: TpuTarget) -> float:
-    return _turns(schedule) * _vector(schedule, schedule.steps, target)
+    return _turns(schedule) * _vector(schedule, schedule.body, target)
 
 
 def _last_block(schedule: TileSchedule, target: TpuTarget) -> float:

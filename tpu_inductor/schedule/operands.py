@@ -15,7 +15,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.types import Axis, Operand, Place, Space
 
 
@@ -28,20 +28,20 @@ class Bindings:
     members: dict[Space, tuple[int, ...]]
 
 
-def bind_operands(region: Region, plan: AxisPlan) -> Bindings | Reject:
+def bind_operands(region: Region, kernel_axes: KernelAxes) -> Bindings | Reject:
     """Every reading of an outer value and every result, as an array over the kernel's axes."""
     factoring = region.factoring
     assert factoring is not None
-    members = _members(region, plan.dot)
-    orders = _space_axes(region, factoring, plan, members)
+    members = _members(region, kernel_axes.dot)
+    orders = _space_axes(region, factoring, kernel_axes, members)
     if isinstance(orders, Reject):
         return orders
     merged: dict[tuple[object, ...], Operand] = {}
     for access, dims in factoring.accesses.items():
         var = region.eqns[access.eqn].inputs[access.slot]
         assert isinstance(var, Var)
-        for space in _spaces_of(access, members, plan.dot):
-            operand = _operand(var, dims, orders[space], plan.axes, space, access)
+        for space in _spaces_of(access, members, kernel_axes.dot):
+            operand = _operand(var, dims, orders[space], kernel_axes.axes, space, access)
             if operand is None:
                 return Reject(f"the axes of {var} interleave with those of the kernel")
             key = (var, space, operand.stored, operand.perm, operand.places)
@@ -49,7 +49,7 @@ def bind_operands(region: Region, plan: AxisPlan) -> Bindings | Reject:
     outputs: list[Operand] = []
     for var in region.outputs:
         operand = _operand(
-            var, factoring.values[var], orders[Space.MAIN], plan.axes, Space.MAIN, None
+            var, factoring.values[var], orders[Space.MAIN], kernel_axes.axes, Space.MAIN, None
         )
         if operand is None:
             return Reject(f"the axes of {var} interleave with those of the kernel")
@@ -100,17 +100,17 @@ def _spaces_of(
 def _space_axes(
     region: Region,
     factoring: Factoring,
-    plan: AxisPlan,
+    kernel_axes: KernelAxes,
     members: dict[Space, tuple[int, ...]],
 ) -> dict[Space, tuple[str, ...]] | Reject:
     """The order of axes in each space."""
-    names = tuple(a.name for a in plan.axes)
-    if plan.dot is None:
+    names = tuple(a.name for a in kernel_axes.axes)
+    if kernel_axes.dot is None:
         return {Space.MAIN: names}
     squeezed = names[:-3]
     orders: dict[Space, tuple[str, ...]] = {Space.MAIN: (*squeezed, "m", "n")}
     for space, free in ((Space.LHS, "m"), (Space.RHS, "n")):
-        matrix = _matrix_order(region, factoring, plan, members, space, free)
+        matrix = _matrix_order(region, factoring, kernel_axes, members, space, free)
         if matrix is None:
             return Reject("no operand of the matmul has both of its axes")
         orders[space] = (*squeezed, *matrix)
@@ -120,7 +120,7 @@ def _space_axes(
 def _matrix_order(
     region: Region,
     factoring: Factoring,
-    plan: AxisPlan,
+    kernel_axes: KernelAxes,
     members: dict[Space, tuple[int, ...]],
     space: Space,
     free: str,
@@ -128,9 +128,9 @@ def _matrix_order(
     """The order in which the largest array behind a matmul operand stores the matrix axes."""
     best: tuple[int, tuple[str, ...]] | None = None
     for access, dims in factoring.accesses.items():
-        if space not in _spaces_of(access, members, plan.dot):
+        if space not in _spaces_of(access, members, kernel_axes.dot):
             continue
-        stored = stored_axes([f for dim in dims for f in dim], plan.axes)
+        stored = stored_axes([f for dim in dims for f in dim], kernel_axes.axes)
         names = tuple(a.name for a in stored or () if a.name in (free, "k"))
         nbytes = region.eqns[access.eqn].inputs[access.slot].type.nbytes
         if len(names) == 2 and (best is None or nbytes > best[0]):

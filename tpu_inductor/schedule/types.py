@@ -136,7 +136,7 @@ class Cost:
 class TileSchedule:
     """How one region runs as one kernel.
 
-    `grid` lists grid axes, outermost first; `members` the equations of each space. `steps` are
+    `grid` lists grid axes, outermost first; `members` the equations of each space. `body` are
     indices of the region's equations in every block, `epilogue` of those after the last one.
     """
 
@@ -148,7 +148,7 @@ class TileSchedule:
     outputs: tuple[Operand, ...]
     accumulators: tuple[Accumulator, ...]
     members: Mapping[Space, tuple[int, ...]]
-    steps: tuple[int, ...]
+    body: tuple[int, ...]
     epilogue: tuple[int, ...]
     vmem_bytes: int
     vmem_limit_bytes: int

@@ -9,7 +9,7 @@ from dataclasses import replace
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import needs_resident
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
@@ -32,8 +32,8 @@ CHUNK_ELEMENTS = 1 << 17
 """Elements that are added up at once: more make longer code, which is no faster."""
 
 
-def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
-    if plan.dot is not None or not any(a.is_reduced for a in plan.axes):
+def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    if kernel_axes.dot is not None or not any(a.is_reduced for a in kernel_axes.axes):
         return Reject("nothing to accumulate")
     assert region.factoring is not None
     if needs_resident(region.eqns, region.factoring):
@@ -41,11 +41,11 @@ def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None
     return None
 
 
-def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
     sublanes = sublane_multiple(region, target)
     for rows, cols in WANTED:
         axes: list[Axis] = []
-        for place, axis in enumerate(reversed(plan.axes)):
+        for place, axis in enumerate(reversed(kernel_axes.axes)):
             multiple, extent = ((target.lanes, cols), (sublanes, rows), (1, 1))[min(place, 2)]
             (tile,) = even_tiles(axis, multiple, (extent,))
             axes.append(_tiled(axis, tile, place))

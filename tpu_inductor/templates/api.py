@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.types import Axis
 from tpu_inductor.target import TpuTarget
 
@@ -24,5 +24,5 @@ class Template:
     """A family of schedules. `accepts` says whether it fits a region, `candidates` its tilings."""
 
     name: str
-    accepts: Callable[[Region, AxisPlan, TpuTarget], Reject | None]
-    candidates: Callable[[Region, AxisPlan, TpuTarget], Iterator[Tiling]]
+    accepts: Callable[[Region, KernelAxes, TpuTarget], Reject | None]
+    candidates: Callable[[Region, KernelAxes, TpuTarget], Iterator[Tiling]]

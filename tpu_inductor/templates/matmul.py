@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
@@ -31,12 +31,12 @@ EXACT = 4
 """How many times fewer of float32 products in six passes: with all of them libtpu takes minutes."""
 
 
-def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
-    return Reject("no matmul") if plan.dot is None else None
+def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    return Reject("no matmul") if kernel_axes.dot is None else None
 
 
-def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
-    *squeezed, m, n, k = plan.axes
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+    *squeezed, m, n, k = kernel_axes.axes
     # Either matrix may be stored with m, n or k along its lanes.
     multiple = max(target.lanes, sublane_multiple(region, target))
     outer = tuple(replace(a, tile=1, role=Role.PARALLEL, is_squeezed=True) for a in squeezed)
@@ -46,7 +46,7 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
         even_tiles(k, multiple, WANTED_K)[:CONTRACTED],
     )
     smallest = tuple(o[-1] for o in options)
-    most = _most_products(region, plan)
+    most = _most_products(region, kernel_axes)
     for tm, tn, tk in itertools.product(*options):
         # Where no accumulator holds the rows of a block, they can be multiplied in turns.
         chunk = chunk_of(tm, max(most // (tn * tk), 1), multiple) if tk == k.size else 0
@@ -66,9 +66,9 @@ def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[T
             yield Tiling(axes, tuple(grid), f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
 
 
-def _most_products(region: Region, plan: AxisPlan) -> int:
-    assert plan.dot is not None
-    return MAX_PRODUCTS // EXACT if passes(region.eqns[plan.dot]) > 1 else MAX_PRODUCTS
+def _most_products(region: Region, kernel_axes: KernelAxes) -> int:
+    assert kernel_axes.dot is not None
+    return MAX_PRODUCTS // EXACT if passes(region.eqns[kernel_axes.dot]) > 1 else MAX_PRODUCTS
 
 
 def _unroll(tile: int, chunk: int, target: TpuTarget) -> int:

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
 
 
-def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
+def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
     return None
 
 
-def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
-    yield Tiling(plan.axes, (), "the CPU's memory is one block")
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+    yield Tiling(kernel_axes.axes, (), "the CPU's memory is one block")
 
 
 ONE_BLOCK = Template("one_block", _accepts, _candidates)

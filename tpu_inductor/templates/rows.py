@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import AxisPlan
+from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.types import Axis, Role
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.api import Template, Tiling
@@ -23,15 +23,15 @@ CHUNK_ELEMENTS = 1 << 19
 and the code grow with this; below it, the latency of row reductions is no longer hidden."""
 
 
-def _accepts(region: Region, plan: AxisPlan, target: TpuTarget) -> Reject | None:
-    return Reject("a matmul") if plan.dot is not None else None
+def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    return Reject("a matmul") if kernel_axes.dot is not None else None
 
 
-def _candidates(region: Region, plan: AxisPlan, target: TpuTarget) -> Iterator[Tiling]:
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
     sublanes = sublane_multiple(region, target)
     seen: set[tuple[int, ...]] = set()
     for nbytes in BLOCK_BYTES:
-        axes = _fill(plan.axes, nbytes // 4, sublanes, target)
+        axes = _fill(kernel_axes.axes, nbytes // 4, sublanes, target)
         tiles = tuple(a.tile for a in axes)
         if tiles not in seen:
             seen.add(tiles)

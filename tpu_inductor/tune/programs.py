@@ -15,7 +15,7 @@ from tpu_inductor.tune.measure import Measurer
 from tpu_inductor.tune.printing import print_without_lines
 from tpu_inductor.tune.select import Race, select
 from tpu_inductor.tune.store import TuningStore
-from tpu_inductor.tune.verdict import Plan, Verdict, judge
+from tpu_inductor.tune.verdict import Decisions, Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,17 @@ class ProgramHeat:
         named = (text for name, p in self.programs.items() for text in (name, p.source))
         return store.key(("program", target.name, measurer.label, rival, *named))
 
-    def has(self, plan: Plan) -> bool:
-        return plan.get("program") in self.programs
+    def has(self, decisions: Decisions) -> bool:
+        return decisions.get("program") in self.programs
 
     def measure(self, measurer: Measurer) -> Verdict | None:
         """The verdict; None where nothing can be compared."""
         race = Race(tuple(self.programs.values()), seeds=(0,), rival=self.rival)
         (outcome,) = select([race], measurer.measure, is_deterministic=measurer.is_deterministic)
-        plans: Sequence[tuple[Plan, str]] = [({"program": name}, name) for name in self.programs]
-        return judge(plans, outcome)
+        contenders: Sequence[tuple[Decisions, str]] = [
+            ({"program": name}, name) for name in self.programs
+        ]
+        return judge(contenders, outcome)
 
 
 def prepare_programs(

@@ -19,7 +19,7 @@ from tpu_inductor.tune.measure import Measurer
 from tpu_inductor.tune.printing import print_alone
 from tpu_inductor.tune.select import TOP, Race, select
 from tpu_inductor.tune.store import TuningStore
-from tpu_inductor.tune.verdict import Plan, Verdict, judge, name_of, plan_of
+from tpu_inductor.tune.verdict import Decisions, Verdict, decisions_of, judge, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Heat:
         return Race(self.programs, seeds=(0,), rival=self.rival)
 
     @property
-    def plans(self) -> list[tuple[Plan, str]]:
+    def contenders(self) -> list[tuple[Decisions, str]]:
         """What each schedule is, and is called."""
-        return [(plan_of(s), name_of(s)) for s in self.schedules]
+        return [(decisions_of(s), name_of(s)) for s in self.schedules]
 
     def key(self, store: TuningStore, target: TpuTarget, measurer: Measurer) -> str:
         """What the times depend on; the programs stand for the candidates of this version."""
@@ -49,9 +49,9 @@ class Heat:
         sources = (program.source for program in self.programs)
         return store.key(("region", target.name, measurer.label, self.text, rival, *sources))
 
-    def has(self, plan: Plan) -> bool:
-        """Whether one of the schedules is this plan."""
-        return any(plan_of(s) == plan for s in self.schedules)
+    def has(self, decisions: Decisions) -> bool:
+        """Whether one of the schedules comes from these decisions."""
+        return any(decisions_of(s) == decisions for s in self.schedules)
 
 
 def prepare_heat(
@@ -74,20 +74,20 @@ def _with_default(
     """The most promising schedules, behind the default. That is the first if XLA is preferred."""
     seed = fitting[0]
     if isinstance(default, TileSchedule):
-        plan = plan_of(default)
-        seed = next((s for s in fitting if plan_of(s) == plan), seed)
+        decisions = decisions_of(default)
+        seed = next((s for s in fitting if decisions_of(s) == decisions), seed)
     return (seed, *(s for s in fitting if s is not seed))[:TOP]
 
 
-def find_schedule(region: Region, target: TpuTarget, plan: Plan) -> TileSchedule | None:
-    """The candidate of `region` that `plan` describes."""
+def find_schedule(region: Region, target: TpuTarget, decisions: Decisions) -> TileSchedule | None:
+    """The candidate of `region` that `decisions` describe."""
     candidates = list_candidates(region, target, templates_for(target))
     fitting = () if isinstance(candidates, Reject) else candidates.fitting
-    return next((s for s in fitting if plan_of(s) == plan), None)
+    return next((s for s in fitting if decisions_of(s) == decisions), None)
 
 
 def measure_heats(heats: Sequence[Heat], measurer: Measurer) -> list[Verdict | None]:
     """The verdict on each region. All are measured together. None where nothing can be compared."""
     races = [heat.race for heat in heats]
     outcomes = select(races, measurer.measure, is_deterministic=measurer.is_deterministic)
-    return [judge(heat.plans, outcome) for heat, outcome in zip(heats, outcomes, strict=True)]
+    return [judge(heat.contenders, outcome) for heat, outcome in zip(heats, outcomes, strict=True)]

@@ -100,14 +100,14 @@ def _read(record: Any, key: str) -> Verdict:
     """A verdict from plain values. Raises ValueError, TypeError or LookupError for other ones."""
     if record["format"] != FORMAT or record["key"] != key:
         raise ValueError("it belongs to something else")
-    xla_wins, plan = record["xla_wins"], record["plan"]
-    if not (isinstance(xla_wins, bool) and isinstance(plan, dict)):
+    xla_wins, decisions = record["xla_wins"], record["decisions"]
+    if not (isinstance(xla_wins, bool) and isinstance(decisions, dict)):
         raise TypeError("a field has the wrong type")
     best, losers = _rated(record["best"]), tuple(_rated(each) for each in record["losers"])
     xla = None if record["xla"] is None else _rated(record["xla"])
     if best.us is None or (xla_wins and (xla is None or xla.us is None)):
         raise ValueError("what was compared has no time")
-    return Verdict(cast(dict[str, Any], plan), best, xla, xla_wins, losers)
+    return Verdict(cast(dict[str, Any], decisions), best, xla, xla_wins, losers)
 
 
 def _rated(record: Any) -> Rated:

@@ -104,7 +104,7 @@ class Tuner:
             why = f"XLA runs the whole program: {verdict.reason(self.measurer.label)}"
             scheduled = Scheduled(_with_reason(all_xla, why), {})
         else:
-            scheduled = choices[verdict.plan["program"]]
+            scheduled = choices[verdict.decisions["program"]]
         return TunedGraph(scheduled, tuple(regions.values()), program)
 
     def _assign(
@@ -148,7 +148,7 @@ class Tuner:
 
     def _load(self, heat: Heat) -> Verdict | None:
         verdict = self.store.load(self._key(heat))
-        return verdict if verdict and heat.has(verdict.plan) else None
+        return verdict if verdict and heat.has(verdict.decisions) else None
 
     def _save(self, verdicts: Mapping[str, Verdict | None]) -> None:
         self.store.save({key: v for key, v in verdicts.items() if v and v.is_lasting})
@@ -162,7 +162,7 @@ class Tuner:
             return self.default(region)
         if verdict.xla_wins and (may_use_xla or verdict.best.us is None):
             return Reject(verdict.reason(self.measurer.label))
-        schedule = find_schedule(region, self.target, verdict.plan)
+        schedule = find_schedule(region, self.target, verdict.decisions)
         return self.default(region) if schedule is None else self._explained(schedule, verdict)
 
     def _explained(self, schedule: TileSchedule, verdict: Verdict) -> TileSchedule:
@@ -186,7 +186,7 @@ class Tuner:
             return None
         key = heat.key(self.store, self.target, self.measurer)
         kept = self.store.load(key)
-        if kept and heat.has(kept.plan):
+        if kept and heat.has(kept.decisions):
             return Tuned((name,), kept, True)
         verdict = heat.measure(self.measurer)
         self._save({key: verdict})

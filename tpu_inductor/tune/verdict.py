@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from tpu_inductor.schedule.types import Axis, TileSchedule
 from tpu_inductor.tune.select import Measurement, Outcome
 
-Plan: TypeAlias = Mapping[str, Any]
+Decisions: TypeAlias = Mapping[str, Any]
 """The decisions of a schedule as plain values: enough to find it again among candidates."""
 
 XLA = "XLA's code"
@@ -31,11 +31,11 @@ class Rated:
 class Verdict:
     """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
 
-    `plan` is the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code is
-    faster by more than noise, or that only XLA's code compiles.
+    `decisions` are the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code
+    is faster by more than noise, or that only XLA's code compiles.
     """
 
-    plan: Plan
+    decisions: Decisions
     best: Rated
     xla: Rated | None
     xla_wins: bool
@@ -60,16 +60,16 @@ class Verdict:
         return "\n".join(f"  {r}" for r in (*every, *self.losers)) + "\n"
 
 
-def plan_of(schedule: TileSchedule) -> Plan:
+def decisions_of(schedule: TileSchedule) -> Decisions:
     """The template, each axis' extents and role, and the order of the grid."""
     return {
         "template": schedule.template,
-        "axes": [_axis_plan(axis) for axis in schedule.axes],
+        "axes": [_axis_decisions(axis) for axis in schedule.axes],
         "grid": list(schedule.grid),
     }
 
 
-def _axis_plan(axis: Axis) -> Plan:
+def _axis_decisions(axis: Axis) -> Decisions:
     plain = {f.name: getattr(axis, f.name) for f in fields(axis) if f.name != "factors"}
     return plain | {"role": axis.role.value}
 
@@ -87,8 +87,8 @@ def rate(what: str, measurement: Measurement) -> Rated:
     return Rated(what, measurement.device_us, measurement.doubt)
 
 
-def judge(contenders: Sequence[tuple[Plan, str]], outcome: Outcome) -> Verdict | None:
-    """The verdict on a race of plans under their names; XLA's code is the rival.
+def judge(contenders: Sequence[tuple[Decisions, str]], outcome: Outcome) -> Verdict | None:
+    """The verdict on a race of contenders under their names; XLA's code is the rival.
 
     None where nothing can be compared: no contender has a time, and not all of them are refused.
     """

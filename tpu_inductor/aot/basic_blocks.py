@@ -26,7 +26,7 @@ _TARGET = re.compile(r"\$region(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """`run(registers, machine)` gives the next block. One run takes `cycles`, stalls included.
 
     Of these the hardware holds the core back for `interlock_cycles`; each MXU is busy for
@@ -40,10 +40,10 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BasicBlocks:
     """A program that the machine can run, from its first block on."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BasicBlock, ...]
     registers: int
 
 
@@ -80,7 +80,7 @@ def _find_flow(listing: Listing, delay_slots: int) -> _Flow:
     return _Flow(spans, starting, targets, branches)
 
 
-def build_blocks(listing: Listing, program: int, timing: ChipTiming) -> Blocks:
+def build_basic_blocks(listing: Listing, program: int, timing: ChipTiming) -> BasicBlocks:
     """The basic blocks of `listing`. `program` numbers it among those of one machine."""
     flow, registers = _find_flow(listing, timing.delay_slots), Registers(listing.bundles)
     statements = Statements(program, registers.place)
@@ -97,8 +97,8 @@ def build_blocks(listing: Listing, program: int, timing: ChipTiming) -> Blocks:
     names = dict(SCALAR_NAMES)
     exec("\n".join(sources), names)
     runs: list[Any] = [names[f"block{k}"] for k in range(len(sources))]
-    blocks = tuple(Block(run, *cost) for run, cost in zip(runs, costs, strict=True))
-    return Blocks(blocks, len(registers))
+    blocks = tuple(BasicBlock(run, *cost) for run, cost in zip(runs, costs, strict=True))
+    return BasicBlocks(blocks, len(registers))
 
 
 def _print_bundles(
