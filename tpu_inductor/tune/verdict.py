@@ -31,8 +31,8 @@ class Rated:
 class Verdict:
     """The fastest kernel and XLA's code beside it, if that was measured; the losing kernels.
 
-    `decisions` are the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's code
-    is faster by more than noise, or that only XLA's code compiles.
+    `decisions` are the fastest kernel's. The same of whole programs. `xla_wins` says that XLA's
+    code is faster by more than noise, or that only XLA's code compiles.
     """
 
     decisions: Decisions
