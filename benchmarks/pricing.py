@@ -25,7 +25,7 @@ from tpu_inductor.aot.timing import TIMINGS
 from tpu_inductor.runtime.load import load_program
 
 RULES = (
-    "blocks",
+    "basic_blocks",
     "bundles",
     "dump",
     "interlocks",
