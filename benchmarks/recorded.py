@@ -45,7 +45,7 @@ class Recorder:
 
     def _compile(self, gm: GraphModule, args: Sequence[Any]) -> Boxed:
         name = f"graph_{len(self.graphs)}"
-        recorded = Recorded(compile_sized(gm, name, {}, self.options), [])
+        recorded = Recorded(compile_sized(gm, name, {}, self.options, set()), [])
         self.graphs.append(recorded)
         return as_boxed(recorded)
 
