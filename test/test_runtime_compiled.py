@@ -425,39 +425,34 @@ def test_a_parameter_is_emptied_and_filled_again_between_calls():
         del blocker
 
 
-def test_a_call_in_a_fork_raises_at_once():
-    fn, t = add_one((64, 64)), torch.zeros(64, 64)
-    fn([t])
+def message_in_fork(call, error_type):
+    """What `call` raises in a forked process."""
     source, sink = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            fn([t])
-        except LaunchError as error:
+            call()
+        except error_type as error:
             os.write(sink, str(error).encode())
         finally:
             os._exit(0)
     os.waitpid(child, 0)
     message = os.read(source, 1000).decode()
     os.close(source), os.close(sink)
+    return message
+
+
+def test_a_call_in_a_fork_raises_at_once():
+    fn, t = add_one((64, 64)), torch.zeros(64, 64)
+    fn([t])
+    message = message_in_fork(lambda: fn([t]), LaunchError)
     assert f"process {os.getpid()}" in message
     assert "spawn" in message
 
 
 def test_compiling_in_a_fork_raises_at_once():
     CpuAdapter().process()
-    source, sink = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            add_one((2,))
-        except Unsupported as error:
-            os.write(sink, str(error).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    message = os.read(source, 1000).decode()
-    os.close(source), os.close(sink)
+    message = message_in_fork(lambda: add_one((2,)), Unsupported)
     assert "JAX was started" in message
 
 

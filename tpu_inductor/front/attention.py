@@ -24,12 +24,21 @@ def capture_attention(gm: GraphModule) -> GraphModule:
     """`gm` with every attention in it, and in the graphs that it calls, by `attend`."""
     for module in gm.modules():
         if isinstance(module, GraphModule):
-            for node in module.graph.find_nodes(op="call_function", target=_ATTEND):
-                node.target = attend
-            for node in module.graph.find_nodes(op="call_function", target=_ATTEND_HEADS):
-                node.target = attend_heads
-            module.recompile()
+            found = [
+                _replace(module, _ATTEND, attend),
+                _replace(module, _ATTEND_HEADS, attend_heads),
+            ]
+            if any(found):
+                module.recompile()
     return gm
+
+
+def _replace(module: GraphModule, function: Any, by: Any) -> bool:
+    """Whether `module` called `function`; it calls `by` instead."""
+    nodes = module.graph.find_nodes(op="call_function", target=function)
+    for node in nodes:
+        node.target = by
+    return bool(nodes)
 
 
 def attend_heads(*args: Any, **kwargs: Any) -> Any:

@@ -105,8 +105,7 @@ def _sees_strides(target: Any) -> bool:
 
 def _strided_places(node: Node, sizes: Sizes) -> Iterator[tuple[int | str, tuple[int, ...]]]:
     """The tensors at top-level places that are not row-major in eager torch, with their strides."""
-    places: tuple[tuple[int | str, Any], ...] = (*enumerate(node.args), *node.kwargs.items())
-    for place, arg in places:
+    for place, arg in _places(node):
         value = arg.meta.get("val") if isinstance(arg, Node) else None
         if isinstance(value, torch.Tensor) and is_plain(value):
             strides = static_strides(value, sizes)
@@ -114,12 +113,16 @@ def _strided_places(node: Node, sizes: Sizes) -> Iterator[tuple[int | str, tuple
                 yield place, strides
 
 
+def _places(node: Node) -> tuple[tuple[int | str, Any], ...]:
+    """The top-level arguments of a call, by position or name."""
+    return (*enumerate(node.args), *node.kwargs.items())
+
+
 def _number_places(node: Node) -> frozenset[int | str]:
     """Where a symbolic number that is known only at run time stands among the arguments."""
-    places = (*enumerate(node.args), *node.kwargs.items())
     return frozenset(
         place
-        for place, arg in places
+        for place, arg in _places(node)
         if isinstance(arg, Node) and isinstance(arg.meta.get("val"), SYMBOLIC)
     )
 
