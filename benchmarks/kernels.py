@@ -7,6 +7,7 @@ from versus import KernelFigure
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.pipeline import Lowered
+from tpu_inductor.schedule.text import axis_text
 from tpu_inductor.schedule.types import TileSchedule
 
 
@@ -38,7 +39,7 @@ def _kernel_figure(function: str, schedules: list[TileSchedule], ours: Figure) -
         len(schedules),
         ", ".join(dict.fromkeys(eqn.prim for eqn in first.eqns)),
         first.template,
-        "; ".join(" ".join(str(axis).split()) for axis in first.axes),
+        "; ".join(" ".join(axis_text(first, a.name).split()) for a in first.axes),
         sum(op.time_us for op in ops),
         sum(count_flops(schedule.eqns) for schedule in schedules),
         sum(op.hbm_bytes for op in ops),

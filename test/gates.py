@@ -32,6 +32,7 @@ from tpu_inductor.schedule.assign import Scheduled, assign_schedules, choose_by_
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
+from tpu_inductor.templates import templates_for
 
 V5E = target("v5e")
 CHIPS = (V5E, target("v6e"))
@@ -84,7 +85,7 @@ def compile_graph(graph: Graph, chip: TpuTarget = V5E, prefer: str = "pallas") -
     partition = partition_regions(graph, chip, prefer=prefer)
     verify_partition(partition)
     return print_compiled(
-        assign_schedules(partition, chip, choose_by_estimate(chip, "pallas")), chip
+        assign_schedules(partition, choose_by_estimate(chip, templates_for(chip), "pallas")), chip
     )
 
 

@@ -16,6 +16,7 @@ from tpu_inductor.schedule.assign import (
 )
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify import verify_schedules
+from tpu_inductor.templates import templates_for
 
 
 def partition(graph: Graph) -> Partition:
@@ -38,14 +39,14 @@ def layers(b: Builder, widths: tuple[int, ...]):
 
 def test_equal_regions_are_scheduled_once():
     asked: list[Region] = []
-    default = choose_by_estimate(V5E)
+    default = choose_by_estimate(V5E, templates_for(V5E))
 
     def choose(region: Region) -> TileSchedule | Reject:
         asked.append(region)
         return default(region)
 
     made = partition(build(layers, (1000, 1000, 1024, 1000)))
-    scheduled = assign_schedules(made, V5E, choose)
+    scheduled = assign_schedules(made, choose)
     verify_schedules(scheduled, V5E)
     assert len(asked) == 2
     assert len(scheduled.schedules) == 4
@@ -62,7 +63,7 @@ def test_equal_regions_are_rejected_for_one_reason():
         asked.append(region)
         return Reject("XLA's code seems faster")
 
-    scheduled = assign_schedules(partition(build(layers, (1000, 1000))), V5E, choose)
+    scheduled = assign_schedules(partition(build(layers, (1000, 1000))), choose)
     assert len(asked) == 1
     assert {r.tier for r in scheduled.partition.regions} == {Tier.XLA}
     assert {r.reason for r in scheduled.partition.regions} == {"XLA's code seems faster"}
@@ -72,7 +73,7 @@ def test_a_reason_that_names_a_value_is_each_regions_own():
     def choose(region: Region) -> Reject:
         return Reject(f"the axes of {region.inputs[0]} interleave")
 
-    scheduled = assign_schedules(partition(build(layers, (1000, 1000))), V5E, choose)
+    scheduled = assign_schedules(partition(build(layers, (1000, 1000))), choose)
     reasons = [r.reason for r in scheduled.partition.regions]
     assert reasons == ["the axes of x0 interleave", "the axes of x1 interleave"]
 
@@ -87,12 +88,12 @@ def between(b: Builder):
 def test_no_lone_kernel_stays_between_regions_that_lost_to_xla():
     made = partition(build(between))
     (lone,) = (r for r in made.regions if r.name == "neg")
-    default = choose_by_estimate(V5E, "pallas")
+    default = choose_by_estimate(V5E, templates_for(V5E), "pallas")
 
     def choose(region: Region) -> TileSchedule | Reject:
         return default(region) if region is lone else Reject("XLA's code seems faster")
 
-    scheduled = assign_schedules(made, V5E, choose)
+    scheduled = assign_schedules(made, choose)
     assert list(scheduled.schedules) == ["neg"]
     settled = settle_neighbours(made, scheduled, V5E)
     assert not settled.schedules
@@ -103,16 +104,16 @@ def test_no_lone_kernel_stays_between_regions_that_lost_to_xla():
 
 def test_kernels_far_from_what_lost_stay():
     made = partition(build(layers, (1000, 1024)))
-    default = choose_by_estimate(V5E, "pallas")
+    default = choose_by_estimate(V5E, templates_for(V5E), "pallas")
 
     def choose(region: Region) -> TileSchedule | Reject:
         return default(region) if region is made.regions[0] else Reject("XLA's code seems faster")
 
-    scheduled = assign_schedules(made, V5E, choose)
+    scheduled = assign_schedules(made, choose)
     assert settle_neighbours(made, scheduled, V5E) == scheduled
 
 
 def test_nothing_is_asked_again_where_nothing_lost():
     made = partition(build(layers, (1000,)))
-    scheduled = assign_schedules(made, V5E, choose_by_estimate(V5E, "pallas"))
+    scheduled = assign_schedules(made, choose_by_estimate(V5E, templates_for(V5E), "pallas"))
     assert settle_neighbours(made, scheduled, V5E) is scheduled

@@ -17,12 +17,14 @@ from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import interp
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.arrays import Form
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.schedule.blocks import flaw_of_block, is_copied
 from tpu_inductor.schedule.candidates import list_candidates
 from tpu_inductor.schedule.cost import estimate
+from tpu_inductor.schedule.nest import Carry, Fold
 from tpu_inductor.schedule.rates import ROW_COPY_US
-from tpu_inductor.schedule.types import Accumulator, Form, TileSchedule
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import target
 from tpu_inductor.templates import templates_for
@@ -174,8 +176,11 @@ def test_a_result_or_a_ragged_part_of_a_whole_vector_is_refused():
 
 def test_scratch_of_single_bits_is_refused():
     made = find(SUMS, "exp", Form.VECTOR, (512,))
-    bits = Accumulator(0, (8, 128), DType.BOOL)
-    refuses(replace(made, accumulators=(bits,)), "has no single bits")
+    (loop,) = made.nest
+    bits = Carry(0, ("rows", "cols"), (8, 128), DType.BOOL)
+    axes = tuple(replace(a, chunk=0, is_reduced=a.name == loop.axis) for a in made.axes)
+    fold = Fold((loop.axis,), (bits,), loop.body, ())
+    refuses(replace(made, nest=(fold,), axes=axes), "has no single bits")
 
 
 def refuses(made: TileSchedule, message: str) -> None:

@@ -13,7 +13,8 @@ from tpu_inductor.graph.core import Graph
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.region import Tier
 from tpu_inductor.schedule.assign import Scheduled
-from tpu_inductor.schedule.types import Role, TileSchedule
+from tpu_inductor.schedule.nest import Fold, How, Loop, Nest, Node, Store, folds_of
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.schedule.vmem import padded_bytes
 from tpu_inductor.target import TARGETS, TpuTarget, target
@@ -27,8 +28,8 @@ def test_rows_are_whole_and_the_grid_goes_over_them():
     made = schedule(build(K.softmax, (4096, 1000)))
     assert made.template == "rows"
     assert made.grid == ("rows",)
-    assert made.axis("cols").role is Role.WHOLE
-    assert made.axis("rows").role is Role.PARALLEL
+    assert made.axis("cols").is_whole
+    assert not made.folded
     (x,) = made.inputs
     assert made.block(x) == (made.axis("rows").tile, 1000)
     assert made.index(x) == ("rows", "0")
@@ -45,17 +46,18 @@ def test_rows_that_exceed_memory_gather_in_an_accumulator():
     made = schedule(build(K.row_extremes, (3, 100001)), small_target())
     assert made.template == "accumulate"
     assert made.grid == ("cols",)
-    assert made.axis("cols").role is Role.ARBITRARY
+    assert made.folded == {"cols"}
     assert made.axis("cols").has_tail
-    assert [a.shape for a in made.accumulators] == [(3, 1), (3, 1)]
+    assert [c.shape for c in made.carries] == [(3, 1), (3, 1)]
 
 
 def test_parallel_axes_come_before_accumulation():
     made = schedule(build(K.column_sum, (200_000, 700)))
     assert made.template == "accumulate"
-    assert [made.axis(n).role for n in made.grid][-1] is Role.ARBITRARY
     assert made.grid[-1] == "rows"
-    assert made.epilogue
+    (fold,) = folds_of(made.nest)
+    assert fold.axes == ("rows",)
+    assert isinstance(fold.last[-1], Store)
 
 
 def test_masks_gather_as_integers():
@@ -65,7 +67,7 @@ def test_masks_gather_as_integers():
     def any_row(b):
         return b.reduce("reduce_or", K.tensor(b, "x", (3, 100001), K.BOOL), (1,))
 
-    (gathered,) = schedule(build(any_row), small_target()).accumulators
+    (gathered,) = schedule(build(any_row), small_target()).carries
     assert gathered.dtype is I32
 
 
@@ -73,8 +75,8 @@ def test_a_long_contraction_is_accumulated_over_k():
     made = schedule(build(K.linear_gelu, 1024, 65536, 1024, BF16, "default"))
     assert made.template == "matmul"
     assert made.grid[-1] == "k"
-    assert made.axis("k").role is Role.ARBITRARY
-    (gathered,) = made.accumulators
+    assert made.folded == {"k"}
+    (gathered,) = made.carries
     assert gathered.dtype is DType.F32
     assert gathered.shape == (made.axis("m").tile, made.axis("n").tile)
 
@@ -187,20 +189,42 @@ def test_a_block_that_is_not_made_of_register_tiles_is_refused(rows):
     refuses(broken(rows, axes=axes), r"block \(20, 1000\).*is not made of \(8, 128\) tiles")
 
 
-def test_a_role_against_the_grid_is_refused(rows):
-    refuses(broken(rows, grid=()), "role against grid")
-    refuses(broken(rows, axes=with_axis(rows.only, "cols", tile=128)), "is not whole")
+def test_blocks_that_no_loop_goes_over_are_refused(rows):
+    (loop,) = rows.only.nest
+    assert isinstance(loop, Loop)
+    refuses(broken(rows, nest=loop.body), "blocks against the grid")
+    refuses(broken(rows, axes=with_axis(rows.only, "cols", tile=128)), "blocks against the grid")
 
 
 def test_accumulating_nothing_is_refused(rows):
-    axes = with_axis(rows.only, "rows", role=Role.ARBITRARY, chunk=0)
-    refuses(broken(rows, axes=axes), "accumulates nothing")
+    (loop,) = rows.only.nest
+    fold = Fold(("rows",), (), loop.body, ())
+    axes = with_axis(rows.only, "rows", chunk=0)
+    refuses(broken(rows, axes=axes, nest=(fold,)), "accumulates nothing")
 
 
 def test_a_parallel_axis_inside_an_accumulation_is_refused():
     compiled = compile_graph(build(K.column_sum, (200_000, 70_000)))
-    assert len(compiled.only.grid) == 2
-    refuses(broken(compiled, grid=compiled.only.grid[::-1]), "inside an accumulation")
+    (outer,) = compiled.only.nest
+    (fold,) = outer.body
+    inside = replace(fold, each=(Loop(outer.axis, How.GRID, fold.each),))
+    refuses(broken(compiled, nest=(inside,)), "a grid axis inside a fold")
+
+
+def test_a_value_that_is_read_before_it_is_made_is_refused(rows):
+    ((chunks,),) = (block.body for block in rows.only.nest)
+    backwards = replace(chunks, body=chunks.body[::-1])
+    refuses(broken(rows, nest=within_blocks(rows, backwards)), "before it is there")
+
+
+def test_a_result_that_is_not_stored_once_is_refused(rows):
+    ((chunks,),) = (block.body for block in rows.only.nest)
+    twice = replace(chunks, body=(*chunks.body, chunks.body[-1]))
+    refuses(broken(rows, nest=within_blocks(rows, twice)), "is stored 2 times")
+
+
+def within_blocks(rows: Compiled, node: Node) -> Nest:
+    return tuple(replace(block, body=(node,)) for block in rows.only.nest)
 
 
 def test_a_result_written_again_is_refused():

@@ -15,10 +15,11 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.regions.canonical import canonical_region, region_text
 from tpu_inductor.regions.partition import partition_regions
-from tpu_inductor.regions.region import Tier
+from tpu_inductor.regions.region import Partition, Tier
 from tpu_inductor.regions.verify import verify_partition
-from tpu_inductor.schedule.assign import assign_schedules, choose_by_estimate
+from tpu_inductor.schedule.assign import Scheduled, assign_schedules, choose_by_estimate
 from tpu_inductor.schedule.verify import verify_schedules
+from tpu_inductor.templates import templates_for
 from tpu_inductor.tune.select import Measurement
 from tpu_inductor.tune.store import TuningStore
 from tpu_inductor.tune.tuner import TunedGraph, Tuner
@@ -30,6 +31,10 @@ def is_kernel(program: Program) -> bool:
 
 def is_whole(program: Program) -> bool:
     return program.name == "graph"
+
+
+def by_estimate(partition: Partition) -> Scheduled:
+    return assign_schedules(partition, choose_by_estimate(V5E, templates_for(V5E)))
 
 
 def steps(program: Program) -> int:
@@ -60,7 +65,7 @@ def store(tmp_path):
 
 def tune(graph: Graph, store, time, prefer="auto", **settings) -> tuple[TunedGraph, Fake]:
     measurer = time if isinstance(time, Fake) else Fake(time)
-    tuner = Tuner(V5E, choose_by_estimate(V5E), store, measurer, **settings)
+    tuner = Tuner(V5E, choose_by_estimate(V5E, templates_for(V5E)), store, measurer, **settings)
     partition = partition_regions(graph, V5E, prefer=prefer)
     tuned = tuner.tune(partition, partition_regions(graph, V5E, prefer="xla"))
     verify_partition(tuned.scheduled.partition)
@@ -80,7 +85,7 @@ def test_the_schedule_that_is_measured_fastest_is_chosen(store):
     (schedule,) = tuned.scheduled.schedules.values()
     measured = [steps(p) for p in measurer.asked if is_kernel(p) and not is_whole(p)]
     assert len(measured) > 2
-    assert math.prod(schedule.axis(name).steps for name in schedule.grid) == max(measured)
+    assert math.prod(schedule.axis(name).blocks for name in schedule.grid) == max(measured)
 
 
 def test_a_schedule_tells_how_it_was_chosen(store):
@@ -96,7 +101,7 @@ def test_a_schedule_tells_how_it_was_chosen(store):
 
 def test_the_default_wins_ties(store):
     graph = softmax()
-    default = assign_schedules(partition_regions(graph, V5E), V5E)
+    default = by_estimate(partition_regions(graph, V5E))
     tuned, _ = tune(graph, store, lambda p: 10.0 if is_kernel(p) else 10_000.0)
     (before,), (after,) = default.schedules.values(), tuned.scheduled.schedules.values()
     assert (before.axes, before.grid) == (after.axes, after.grid)
@@ -143,9 +148,9 @@ def test_kernels_that_lose_alone_may_win_in_the_program(store):
 
 def test_the_default_program_is_in_the_race(store):
     graph = softmax()
-    default = assign_schedules(partition_regions(graph, V5E), V5E)
+    default = by_estimate(partition_regions(graph, V5E))
     (before,) = default.schedules.values()
-    before_steps = math.prod(before.axis(name).steps for name in before.grid)
+    before_steps = math.prod(before.axis(name).blocks for name in before.grid)
 
     def time(program):
         if not is_kernel(program):
@@ -244,8 +249,8 @@ def test_names_do_not_matter():
 
 def test_what_the_compiler_refuses_is_not_chosen_and_told(store):
     graph = softmax()
-    (before,) = assign_schedules(partition_regions(graph, V5E), V5E).schedules.values()
-    before_steps = math.prod(before.axis(name).steps for name in before.grid)
+    (before,) = by_estimate(partition_regions(graph, V5E)).schedules.values()
+    before_steps = math.prod(before.axis(name).blocks for name in before.grid)
 
     def time(program):
         if is_kernel(program) and steps(program) == before_steps:
@@ -272,7 +277,7 @@ def test_where_every_kernel_is_refused_xla_runs_it_and_nothing_is_kept(store):
 def test_where_nothing_has_a_time_the_default_runs(store):
     graph = softmax()
     tuned, _ = tune(graph, store, lambda p: Measurement(doubt="no listing"))
-    assert tuned.scheduled == assign_schedules(partition_regions(graph, V5E), V5E)
+    assert tuned.scheduled == by_estimate(partition_regions(graph, V5E))
     assert "nothing could be compared" in str(tuned)
 
 

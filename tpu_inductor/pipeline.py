@@ -42,6 +42,7 @@ from tpu_inductor.schedule.assign import (
 )
 from tpu_inductor.schedule.verify import verify_schedules
 from tpu_inductor.target import TpuTarget, target
+from tpu_inductor.templates import templates_for
 from tpu_inductor.tune.measure import DevicelessMeasurer, can_measure
 from tpu_inductor.tune.store import TuningStore
 from tpu_inductor.tune.tuner import Tuner
@@ -99,9 +100,9 @@ def schedule_regions(
     partition: Partition, chip: TpuTarget, options: Options, observe: Observer
 ) -> Scheduled:
     """Schedules by estimate, or by measurement in a mode that asks for it and has the means."""
-    default = choose_by_estimate(chip, options.prefer)
+    default = choose_by_estimate(chip, templates_for(chip), options.prefer)
     if options.mode not in TUNING_MODES or not chip.is_tpu or not can_measure():
-        scheduled = assign_schedules(partition, chip, default)
+        scheduled = assign_schedules(partition, default)
         if options.prefer == "pallas":
             return scheduled
         return settle_neighbours(partition, scheduled, chip)

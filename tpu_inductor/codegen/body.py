@@ -2,12 +2,12 @@
 
     mul: f32[1024,256] = mul(x, broadcast)   -->   mul = x * scale  # aten.mul
 
-The phase is the kernel's straight-line code, or the function under `pl.when` that follows the last
-accumulation. Values are found by (space, variable); operands are loaded where they are first used.
+A phase is straight-line code: the kernel's own, that of a loop over chunks, or the function under
+`pl.when` that follows the last block of a fold. Values are found by (order of axes, variable).
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from tpu_inductor.codegen.expr_literal import dtype_text, literal
@@ -19,9 +19,12 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.regions.factors import Access, Factor, Factoring
+from tpu_inductor.regions.factors import Access, Factor
+from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order
+from tpu_inductor.schedule.nest import Compute
 from tpu_inductor.schedule.operands import stored_axes
-from tpu_inductor.schedule.types import Axis, Form, Operand, Role, Space, TileSchedule
+from tpu_inductor.schedule.storage import stored_dtype
+from tpu_inductor.schedule.types import TileSchedule
 
 CHUNK_AT = "start"
 """The variable that holds where the chunk begins in its block."""
@@ -36,59 +39,94 @@ class Body:
     refs: dict[Operand, str]
     pids: dict[str, str]
     lines: list[str] = field(default_factory=list[str])
-    values: dict[tuple[Space, Var], Held] = field(default_factory=dict[tuple[Space, Var], Held])
-    loaded: dict[Operand, Held] = field(default_factory=dict[Operand, Held])
+    values: dict[tuple[Order, Var], Held] = field(default_factory=dict[tuple[Order, Var], Held])
+    loaded: dict[tuple[Order, Access], Held] = field(
+        default_factory=dict[tuple[Order, Access], Held]
+    )
 
-    def run(self, members: Iterable[int], space: Space) -> None:
-        """Prints the equations `members`, in order."""
-        for index in members:
-            eqn = self.schedule.eqns[index]
-            if (space, eqn.outputs[0]) not in self.values:
-                self.values[space, eqn.out] = self._equation(index, eqn, space)
+    def inner(self) -> "Body":
+        """A phase inside this one, which sees its values."""
+        return replace(self, lines=[], values=dict(self.values), loaded=dict(self.loaded))
 
-    def operand(self, index: int, slot: int, space: Space) -> Held:
-        """Operand `slot` of equation `index`, loaded if it comes from outside."""
-        value = self.schedule.eqns[index].inputs[slot]
+    def after(self) -> "Body":
+        """A phase of its own."""
+        return Body(self.schedule, self.names, self.refs, self.pids)
+
+    def compute(self, node: Compute) -> None:
+        """Prints one equation."""
+        eqn = self.schedule.eqns[node.eqn]
+        self.values[node.order, eqn.out] = self._equation(node, eqn)
+
+    def read(self, node: Compute, slot: int) -> Held:
+        """Operand `slot` of an equation."""
+        value, order = self.schedule.eqns[node.eqn].inputs[slot], node.reads[slot]
         if isinstance(value, Lit):
             return Held(literal(value), frozenset(), value)
-        held = self.values.get((space, value))
-        return self._load(Access(index, slot), space) if held is None else held
+        held = self.values.get((order, value))
+        return self.loaded[order, Access(node.eqn, slot)] if held is None else held
+
+    def load(self, operand: Operand) -> None:
+        """Prints the reading of the part of an operand that the body works on at once."""
+        name = self.names.fresh(operand.var)
+        present = frozenset(operand.present)
+        text = self._ref_text(operand)
+        if operand.form.is_vector:
+            text = f"{text}.reshape({self._shape(present, operand.order)})"
+        if operand.var.type.dtype is DType.BOOL:
+            text = f"{text}.astype(jnp.int32) != 0"
+        self.lines.append(f"{name} = {text}")
+        for access in operand.accesses:
+            self.loaded[operand.order, access] = Held(name, present)
+
+    def store(self, operand: Operand) -> None:
+        """Prints the writing of a result, at its full extent."""
+        schedule = self.schedule
+        held = self.values[operand.order, operand.var]
+        axes = [schedule.axis(name) for name in operand.present]
+        full = self.spread(held, [a for a in axes if not a.is_squeezed], operand.order)
+        text = full.text
+        if operand.var.type.dtype is DType.BOOL:
+            # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
+            text = f"jnp.where({text}, 1, 0).astype({dtype_text(stored_dtype(operand.var.type))})"
+        if operand.form.is_vector:
+            text = f"{text}.reshape({schedule.block(operand)[0]})"
+        self.lines.append(f"{self._ref_text(operand)} = {text}")
 
     # -- one equation ---------------------------------------------------------
-    def _equation(self, index: int, eqn: Eqn, space: Space) -> Held:
+    def _equation(self, node: Compute, eqn: Eqn) -> Held:
         kind = PRIMS[eqn.prim].kind
         if kind is Kind.VIEW:
-            return self.operand(index, 0, space)
+            return self.read(node, 0)
         if eqn.prim == "full":
             lit = Lit(cast(A.Full, eqn.attrs).value, eqn.out.type.dtype)
             return Held(literal(lit), frozenset(), lit)
         if eqn.prim == "iota":
-            return self._iota(eqn, space)
+            return self._iota(eqn, node.order)
         if kind is Kind.REDUCE:
-            return self._reduce(index, eqn, space)
-        return self._pointwise(index, eqn, space)
+            return self._reduce(node, eqn)
+        return self._pointwise(node, eqn)
 
-    def _pointwise(self, index: int, eqn: Eqn, space: Space) -> Held:
-        held = [self.operand(index, slot, space) for slot in range(len(eqn.inputs))]
+    def _pointwise(self, node: Compute, eqn: Eqn) -> Held:
+        held = [self.read(node, slot) for slot in range(len(eqn.inputs))]
         axes = frozenset[str]().union(*(h.axes for h in held))
-        held = [self._mask(h, v, axes, space) for h, v in zip(held, eqn.inputs, strict=True)]
+        held = [self._mask(h, v, axes, node.order) for h, v in zip(held, eqn.inputs, strict=True)]
         inputs = tuple(h.lit or v for h, v in zip(held, eqn.inputs, strict=True))
         return self.define(eqn, pointwise_text(eqn, inputs, [h.text for h in held]), axes)
 
-    def _mask(self, held: Held, value: Value, axes: frozenset[str], space: Space) -> Held:
+    def _mask(self, held: Held, value: Value, axes: frozenset[str], order: Order) -> Held:
         """A mask at full extent: Mosaic repeats integers along an axis, but not single bits."""
         if value.type.dtype is not DType.BOOL or held.lit is not None or held.axes == axes:
             return held
         wide = Held(f"{held.text}.astype(jnp.int32)", held.axes)
-        missing = [a for a in self.seen_axes(space) if a.name in axes]
+        missing = [a for a in self.seen_axes(order) if a.name in axes]
         name = self.names.unique(f"{held.text}_mask")
-        self.lines.append(f"{name} = {self.spread(wide, missing, space).text} != 0")
+        self.lines.append(f"{name} = {self.spread(wide, missing, order).text} != 0")
         return Held(name, axes)
 
-    def _iota(self, eqn: Eqn, space: Space) -> Held:
+    def _iota(self, eqn: Eqn, order: Order) -> Held:
         dim = cast(A.Iota, eqn.attrs).dim
-        along = self._axes_of(factoring_of(self.schedule).values[eqn.out][dim], eqn)
-        text = self._place_text(along, space)
+        along = self._axes_of(self.schedule.factoring.values[eqn.out][dim], eqn)
+        text = self._place_text(along, order)
         dtype = eqn.out.type.dtype
         if dtype is not DType.I32:
             text = f"({text}).astype({dtype_text(dtype)})"
@@ -101,20 +139,20 @@ class Body:
             raise InvalidIR(f"the axes of {eqn} interleave with those of the kernel")
         return along
 
-    def _place_text(self, along: Iterable[Axis], space: Space) -> str:
+    def _place_text(self, along: Iterable[Axis], order: Order) -> str:
         """The position of each element along a dimension that is the product of these axes."""
         text = ""
         for axis in along:
-            index = self.index_text(axis, space)
+            index = self.index_text(axis, order)
             text = f"({text}) * {axis.size} + {index}" if text else index
         return text or "jnp.int32(0)"
 
-    def index_text(self, axis: Axis, space: Space) -> str:
+    def index_text(self, axis: Axis, order: Order) -> str:
         """The position of each element along `axis`: an array of extent 1 along the others."""
         parts: list[str] = []
-        seen = self.seen_axes(space)
+        seen = self.seen_axes(order)
         if not axis.is_squeezed:
-            shape, dim = self._shape({axis.name}, space), seen.index(axis)
+            shape, dim = self._shape({axis.name}, order), seen.index(axis)
             parts.append(f"lax.broadcasted_iota(jnp.int32, {shape}, {dim})")
         if axis.name in self.pids:
             pid = self.pids[axis.name]
@@ -123,57 +161,54 @@ class Body:
             parts.append(CHUNK_AT)
         return " + ".join(parts)
 
-    def _reduce(self, index: int, eqn: Eqn, space: Space) -> Held:
-        axes = tuple(a for a in self.seen_axes(space) if a.is_reduced)
-        operand = self.spread(self.operand(index, 0, space), axes, space)
+    def _reduce(self, node: Compute, eqn: Eqn) -> Held:
+        axes = tuple(a for a in self.seen_axes(node.order) if a.is_reduced)
+        operand = self.spread(self.read(node, 0), axes, node.order)
         if eqn.prim in ARG_REDUCE:
-            text = self._arg_reduction(index, eqn, operand, space)
+            text = self._arg_reduction(node, eqn, operand)
         else:
-            text = self.partial_reduction(eqn, operand, axes, space)
+            text = self.partial_reduction(node, eqn, operand)
         if eqn.out.type.dtype is DType.BOOL:
             text = f"{text} != 0"
         return self.define(eqn, text, operand.axes - {a.name for a in axes})
 
-    def partial_reduction(
-        self, eqn: Eqn, operand: Held, axes: tuple[Axis, ...], space: Space
-    ) -> str:
+    def partial_reduction(self, node: Compute, eqn: Eqn, operand: Held) -> str:
         """The reduction of this block, without what lies beyond the end of an axis."""
-        seen = self.seen_axes(space)
-        dims = tuple(i for i, a in enumerate(seen) if a in axes)
+        seen = self.seen_axes(node.order)
+        dims = tuple(i for i, a in enumerate(seen) if a.is_reduced)
         dtype = eqn.inputs[0].type.dtype
-        text = self.masked(operand.text, axes, identity_text(eqn.prim, dtype), space)
+        text = self.masked(operand.text, node.tails, identity_text(eqn.prim, dtype), node.order)
         return block_reduction(eqn.prim, dtype, text, dims)
 
-    def _arg_reduction(self, index: int, eqn: Eqn, operand: Held, space: Space) -> str:
+    def _arg_reduction(self, node: Compute, eqn: Eqn, operand: Held) -> str:
         """The first place of a NaN, else of the extreme value, by two reductions."""
         function = {"argmax": "jnp.max", "argmin": "jnp.min"}[eqn.prim]
         dim = cast(A.Axis, eqn.attrs).dim
-        along = self._axes_of(
-            factoring_of(self.schedule).of(self.schedule.eqns, index, 0)[dim], eqn
-        )
+        factors = self.schedule.factoring.of(self.schedule.eqns, node.eqn, 0)[dim]
+        along = self._axes_of(factors, eqn)
         if not along:
             return f"jnp.zeros_like({operand.text}, jnp.int32)"
-        x, dims = operand.text, tuple(i for i, a in enumerate(self.seen_axes(space)) if a in along)
+        seen = self.seen_axes(node.order)
+        x, dims = operand.text, tuple(i for i, a in enumerate(seen) if a in along)
         best = f"{function}({x}, axis={dims}, keepdims=True)"
         found = f"({x} == {best}) | ({x} != {x})"
         size = eqn.inputs[0].type.dims[dim]
-        place = f"jnp.where({found}, {self._place_text(along, space)}, {size})"
+        place = f"jnp.where({found}, {self._place_text(along, node.order)}, {size})"
         return f"jnp.min({place}, axis={dims}, keepdims=True)"
 
     # -- helpers ----------------------------------------------------------------
-    def masked(self, text: str, axes: Iterable[Axis], fill: str, space: Space) -> str:
-        """`text` with `fill` beyond the end of every axis whose last block is partial."""
-        for axis in axes:
-            if axis.has_tail and axis.role is Role.ARBITRARY:
-                text = f"jnp.where({self.index_text(axis, space)} < {axis.size}, {text}, {fill})"
+    def masked(self, text: str, tails: Iterable[str], fill: str, order: Order) -> str:
+        """`text` with `fill` beyond the end of these axes."""
+        for axis in map(self.schedule.axis, tails):
+            text = f"jnp.where({self.index_text(axis, order)} < {axis.size}, {text}, {fill})"
         return text
 
-    def spread(self, held: Held, axes: Iterable[Axis], space: Space) -> Held:
+    def spread(self, held: Held, axes: Iterable[Axis], order: Order) -> Held:
         """`held` as an array that has full extent along `axes`."""
         wanted = held.axes | {a.name for a in axes}
         if wanted == held.axes and held.lit is None:
             return held
-        shape = self._shape(wanted, space)
+        shape = self._shape(wanted, order)
         if held.lit is not None:
             text = f"jnp.full({shape}, {held.text}, {dtype_text(held.lit.dtype)})"
             return Held(text, wanted)
@@ -186,22 +221,18 @@ class Body:
         self.lines.append(f"{name} = {text}{origin}")
         return Held(name, axes)
 
-    def seen_axes(self, space: Space) -> tuple[Axis, ...]:
-        """The dimensions of arrays of `space` in the body, in order."""
-        if space is Space.MAIN:
-            has_dot = any(a.name == "k" and a.factors for a in self.schedule.axes)
-            axes = [a for a in self.schedule.axes if not (has_dot and a.name == "k")]
-        else:
-            operand = next(o for o in self.schedule.inputs if o.space is space)
-            axes = [self.schedule.axis(p.axis) for p in operand.places]
+    def seen_axes(self, order: Order) -> tuple[Axis, ...]:
+        """The dimensions of arrays in `order`: its axes that the body sees."""
+        axes = map(self.schedule.axis, order)
         return tuple(a for a in axes if not a.is_squeezed)
 
-    def _shape(self, present: Collection[str], space: Space) -> tuple[int, ...]:
-        """The shape of an array of `space` that has extent along the axes `present` alone."""
-        return tuple(a.extent if a.name in present else 1 for a in self.seen_axes(space))
+    def _shape(self, present: Collection[str], order: Order) -> tuple[int, ...]:
+        """The shape of an array in `order` that has extent along the axes `present` alone."""
+        return tuple(a.extent if a.name in present else 1 for a in self.seen_axes(order))
 
-    def ref_text(self, operand: Operand, ref: str) -> str:
+    def _ref_text(self, operand: Operand) -> str:
         """The part of a block that the body works on at once."""
+        ref = self.refs[operand]
         if operand.form is Form.WHOLE_VECTOR:
             axis = self.schedule.axis(operand.places[-1].axis)
             start = f"pl.multiple_of({self.pids[axis.name]} * {axis.tile}, {axis.tile})"
@@ -214,28 +245,3 @@ class Body:
             if not a.is_squeezed
         ]
         return f"{ref}[{', '.join(parts)}]" if set(parts) != {":"} else f"{ref}[...]"
-
-    def _load(self, access: Access, space: Space) -> Held:
-        operand = next(o for o in self.schedule.inputs if o.space is space and access in o.accesses)
-        if operand not in self.loaded:
-            name = self.names.fresh(operand.var)
-            present = frozenset(p.axis for p in operand.places if p.is_present)
-            text = self.ref_text(operand, self.refs[operand])
-            if operand.form.is_vector:
-                text = f"{text}.reshape({self._shape(present, space)})"
-            if operand.var.type.dtype is DType.BOOL:
-                text = f"{text}.astype(jnp.int32) != 0"
-            self.lines.append(f"{name} = {text}")
-            self.loaded[operand] = Held(name, present)
-        return self.loaded[operand]
-
-
-def factors_of(schedule: TileSchedule, var: Var) -> frozenset[Factor]:
-    """The factors along which a value of the region varies."""
-    return frozenset(f for dim in factoring_of(schedule).values[var] for f in dim)
-
-
-def factoring_of(schedule: TileSchedule) -> Factoring:
-    """The factors of the region that `schedule` is of."""
-    assert schedule.region.factoring is not None
-    return schedule.region.factoring

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from tpu_inductor.codegen.expr_literal import dtype_text
 from tpu_inductor.codegen.kernel_body import print_body
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import TileSchedule
 
 NAME = "KERNEL"
 """Stands for the kernel's name until equal texts have been found."""
@@ -53,7 +54,7 @@ def _settings(schedule: TileSchedule) -> list[str]:
     """The keyword arguments of `pallas_call`, one a line."""
     lines: list[str] = []
     if schedule.grid:
-        lines += [f"grid={tuple(schedule.axis(n).steps for n in schedule.grid)},"]
+        lines += [f"grid={tuple(schedule.axis(n).blocks for n in schedule.grid)},"]
         lines += _specs("in_specs", schedule, schedule.inputs)
         lines += _specs("out_specs", schedule, schedule.outputs)
     lines += ["out_shape=["]
@@ -61,8 +62,8 @@ def _settings(schedule: TileSchedule) -> list[str]:
         dtype = dtype_text(stored_dtype(o.var.type))
         lines += [f"    jax.ShapeDtypeStruct({schedule.array(o)}, {dtype}),"]
     lines += ["],"]
-    if schedule.accumulators:
-        scratch = (f"pltpu.VMEM({a.shape}, {dtype_text(a.dtype)})" for a in schedule.accumulators)
+    if schedule.carries:
+        scratch = (f"pltpu.VMEM({c.shape}, {dtype_text(c.dtype)})" for c in schedule.carries)
         lines += [f"scratch_shapes=[{', '.join(scratch)}],"]
     if schedule.vmem_limit_bytes:
         lines += _compiler_settings(schedule)
@@ -70,10 +71,7 @@ def _settings(schedule: TileSchedule) -> list[str]:
 
 
 def _compiler_settings(schedule: TileSchedule) -> list[str]:
-    semantics = tuple(
-        "arbitrary" if schedule.axis(n).role is Role.ARBITRARY else "parallel"
-        for n in schedule.grid
-    )
+    semantics = tuple("arbitrary" if n in schedule.folded else "parallel" for n in schedule.grid)
     cost = schedule.cost
     return [
         "compiler_params=pltpu.CompilerParams(",

@@ -16,6 +16,7 @@ from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.origin import Origin
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 from tpu_inductor.regions.region import Region, Tier
+from tpu_inductor.schedule.text import axis_text
 from tpu_inductor.schedule.types import TileSchedule
 
 
@@ -39,8 +40,10 @@ class RegionReport:
     @property
     def tiles(self) -> str:
         """`m 4096 = 4 x 1024 parallel; ...`, or nothing for what is no kernel."""
-        axes = self.schedule.axes if self.schedule else ()
-        return "; ".join(" ".join(str(axis).split()) for axis in axes)
+        if self.schedule is None:
+            return ""
+        texts = [axis_text(self.schedule, a.name) for a in self.schedule.axes]
+        return "; ".join(" ".join(text.split()) for text in texts)
 
     @property
     def words(self) -> tuple[str, ...]:

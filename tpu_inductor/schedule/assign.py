@@ -1,7 +1,7 @@
 """Gives every pallas region of a partition a schedule; a region that gets none goes to XLA."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -10,11 +10,13 @@ from tpu_inductor.regions.canonical import canonical_region, region_text, values
 from tpu_inductor.regions.neighbours import find_losers
 from tpu_inductor.regions.region import Partition, Region, Segment, Tier
 from tpu_inductor.regions.wiring import Wiring
+from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.choose import choose_schedule
+from tpu_inductor.schedule.nest import with_operands
+from tpu_inductor.schedule.template import Template
 from tpu_inductor.schedule.text import schedule_text
-from tpu_inductor.schedule.types import Operand, TileSchedule
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates import templates_for
 
 Choice: TypeAlias = Callable[[Region], TileSchedule | Reject]
 """Gives a pallas region, by its canonical form alone, a schedule or the reason why XLA runs it."""
@@ -31,21 +33,19 @@ class Scheduled:
         return "\n".join(schedule_text(s) for s in self.schedules.values())
 
 
-def choose_by_estimate(target: TpuTarget, prefer: str = "auto") -> Choice:
+def choose_by_estimate(
+    target: TpuTarget, templates: Sequence[Template], prefer: str = "auto"
+) -> Choice:
     """The choice that measures nothing: the best candidate by the cost model, or XLA."""
-    return functools.partial(
-        choose_schedule, target=target, templates=templates_for(target), prefer=prefer
-    )
+    return functools.partial(choose_schedule, target=target, templates=templates, prefer=prefer)
 
 
-def assign_schedules(
-    partition: Partition, target: TpuTarget, choose: Choice | None = None
-) -> Scheduled:
-    """Gives every pallas region on `target` what `choose` says, by estimate unless told.
+def assign_schedules(partition: Partition, choose: Choice) -> Scheduled:
+    """Gives every pallas region what `choose` says.
 
     Regions with equal canonical forms are asked about once.
     """
-    chosen = _Chosen(choose or choose_by_estimate(target))
+    chosen = _Chosen(choose)
     schedules: dict[str, TileSchedule] = {}
     segments: list[Segment] = []
     for segment in partition.segments:
@@ -101,9 +101,10 @@ def _schedule_equal(schedule: TileSchedule, first: Region, region: Region) -> Ti
     def of(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         return tuple(replace(o, var=renamed[o.var]) for o in operands)
 
-    return replace(
-        schedule, region=region, inputs=of(schedule.inputs), outputs=of(schedule.outputs)
-    )
+    inputs, outputs = of(schedule.inputs), of(schedule.outputs)
+    known = dict(zip((*schedule.inputs, *schedule.outputs), (*inputs, *outputs), strict=True))
+    nest = with_operands(schedule.nest, known)
+    return replace(schedule, region=region, inputs=inputs, outputs=outputs, nest=nest)
 
 
 def settle_neighbours(partition: Partition, scheduled: Scheduled, target: TpuTarget) -> Scheduled:

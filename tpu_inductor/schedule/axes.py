@@ -8,7 +8,7 @@ lane axis of the tiled memory layout, so merging into it would make XLA copy eve
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,7 +19,8 @@ from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.regions.factors import Dims, Factor, Factoring
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import flat
-from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.schedule.arrays import Axis, Order
+from tpu_inductor.schedule.nest import Product
 from tpu_inductor.target import TpuTarget
 
 
@@ -27,12 +28,16 @@ from tpu_inductor.target import TpuTarget
 class KernelAxes:
     """The axes of a kernel, outermost first, before tiles are chosen.
 
-    For a matmul `dot` is the index of its equation, and the last three axes are m, n and k; the
-    axes before them are squeezed.
+    `order` are those of its results. `products` has the axes of every contraction, by the index of
+    its equation; axes that are in none of them are squeezed.
     """
 
     axes: tuple[Axis, ...]
-    dot: int | None
+    order: Order
+    products: Mapping[int, Product]
+
+    def axis(self, name: str) -> Axis:
+        return next(a for a in self.axes if a.name == name)
 
 
 def find_axes(region: Region, target: TpuTarget) -> KernelAxes | Reject:
@@ -46,7 +51,8 @@ def find_axes(region: Region, target: TpuTarget) -> KernelAxes | Reject:
     if order is None:
         return Reject("no value spans every axis of the region")
     runs = _merge(order, _Tests(region, factoring, target))
-    return KernelAxes(_named(runs, factoring, region, target), None)
+    axes = _named(runs, factoring, region, target)
+    return KernelAxes(axes, tuple(a.name for a in axes), {})
 
 
 def _main_order(
@@ -126,9 +132,9 @@ def _named(
     (run,) = runs
     whole = _axis("cols", run, factoring)
     if _can_split(region, factoring, whole, target):
-        rows = Axis("rows", run, whole.size // target.lanes, whole.size // target.lanes, Role.WHOLE)
-        return rows, Axis("cols", (), target.lanes, target.lanes, Role.WHOLE)
-    return Axis("rows", (), 1, 1, Role.WHOLE), whole
+        rows = Axis("rows", run, whole.size // target.lanes, whole.size // target.lanes)
+        return rows, Axis("cols", (), target.lanes, target.lanes)
+    return Axis("rows", (), 1, 1), whole
 
 
 def _can_split(region: Region, factoring: Factoring, axis: Axis, target: TpuTarget) -> bool:
@@ -147,7 +153,8 @@ def _axis(name: str, run: tuple[Factor, ...], factoring: Factoring) -> Axis:
     size = 1
     for factor in run:
         size *= factor.size
-    return Axis(name, run, size, size, Role.WHOLE, is_reduced=run[0] in factoring.reduced)
+    is_reduced = run[0] in factoring.reduced or run[0] in factoring.contracted
+    return Axis(name, run, size, size, is_reduced=is_reduced)
 
 
 def _matmul_axes(region: Region, factoring: Factoring, dot: int) -> KernelAxes | Reject:
@@ -168,7 +175,8 @@ def _matmul_axes(region: Region, factoring: Factoring, dot: int) -> KernelAxes |
     axes += [
         _axis(name, run, factoring) for name, run in zip("mnk", (m[-1], n[0], k[0]), strict=True)
     ]
-    return KernelAxes(tuple(axes), dot)
+    order = tuple(a.name for a in axes[:-1])
+    return KernelAxes(tuple(axes), order, {dot: Product(("m",), ("n",), ("k",))})
 
 
 @dataclass(frozen=True, slots=True)

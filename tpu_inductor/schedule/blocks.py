@@ -11,8 +11,8 @@ and stricter in one thing: rows of narrow types come in whole packed tiles.
 from collections.abc import Sequence
 
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.arrays import Axis, Form, Operand
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Axis, Form, Operand
 from tpu_inductor.target import TpuTarget
 
 WHOLE_BYTES = 1 << 18

@@ -9,10 +9,10 @@ from dataclasses import replace
 from tpu_inductor.errors import PREFER_XLA, Reject, blame
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.candidates import list_candidates
+from tpu_inductor.schedule.template import Template
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.xla_time import xla_us
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template
 
 SHOWN = 4
 """Rejected candidates that a schedule keeps for its readers, best first."""

@@ -1,12 +1,13 @@
 """Cycles that a TensorCore computes for in one grid step of a schedule."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tpu_inductor.graph.core import Eqn, Lit
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.regions.factors import Dims, Factoring
+from tpu_inductor.schedule.nest import Compute, Fold, How, Loop, Nest, Node, product_of, walk
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
@@ -18,84 +19,106 @@ from tpu_inductor.schedule.rates import (
     matmul_rates,
     primitive_cycles,
 )
-from tpu_inductor.schedule.types import Role, TileSchedule
-from tpu_inductor.schedule.vmem import dims_block, padded_bytes
+from tpu_inductor.schedule.types import TileSchedule
+from tpu_inductor.schedule.vmem import padded_bytes, read_block, value_block
 from tpu_inductor.target import TpuTarget
 
 REGISTER_BYTES = 4096
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Cycles of a nest in one grid step.
+
+    `product` are those of the systolic arrays, `beside` of the vector unit in every block, which
+    products may hide, `after` its share of what follows the last block. `fixed` is bookkeeping.
+    """
+
+    product: float = 0.0
+    beside: float = 0.0
+    after: float = 0.0
+    fixed: float = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.product + other.product,
+            self.beside + other.beside,
+            self.after + other.after,
+            self.fixed + other.fixed,
+        )
+
+
 def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
-    """Cycles of one grid step; an epilogue after the last of several is spread over them."""
-    turns = _turns(schedule)
-    beside = _every_block(schedule, target) + _transfers(schedule, target)
-    after = _last_block(schedule, target)
-    fixed = STEP_CYCLES + (turns - 1) * CHUNK_CYCLES
-    dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
-    if not dots:
-        return fixed + beside + after
+    """Cycles of one grid step; what follows the last of several is spread over them."""
+    work = _nest(schedule, schedule.nest, target)
+    beside = work.beside + _transfers(schedule, target)
+    if not work.product:
+        return STEP_CYCLES + work.fixed + beside + work.after
     rates = matmul_rates(target)
-    gathered = sum(_registers(a.shape, target) for a in schedule.accumulators)
-    product = turns * (_product(schedule, dots[0], target) + rates.fill)
-    exposed = rates.exposed / (schedule.loop.unroll if schedule.loop else 1)
-    return fixed + product + rates.accumulate * gathered + exposed * beside + after
+    gathered = sum(_registers(c.shape, target) for c in schedule.carries)
+    exposed = rates.exposed / max(
+        (n.unroll for n in walk(schedule.nest) if isinstance(n, Loop)), default=1
+    )
+    product = work.product + rates.accumulate * gathered
+    return STEP_CYCLES + work.fixed + product + exposed * beside + work.after
 
 
 def vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Cycles of the vector unit in one grid step."""
-    both = _every_block(schedule, target) + _last_block(schedule, target)
-    return both + _transfers(schedule, target)
+    work = _nest(schedule, schedule.nest, target)
+    return work.beside + work.after + _transfers(schedule, target)
 
 
-def _every_block(schedule: TileSchedule, target: TpuTarget) -> float:
-    return _turns(schedule) * _vector(schedule, schedule.body, target)
+def grid_steps(schedule: TileSchedule) -> int:
+    """Steps of the grid."""
+    return math.prod(schedule.axis(name).blocks for name in schedule.grid)
 
 
-def _last_block(schedule: TileSchedule, target: TpuTarget) -> float:
-    """The epilogue's share of a step: it follows the last block, and no product hides it."""
-    gathering = math.prod(a.steps for a in schedule.axes if a.role is Role.ARBITRARY)
-    return _vector(schedule, schedule.epilogue, target) / gathering
+def _nest(schedule: TileSchedule, nest: Nest, target: TpuTarget) -> Work:
+    return sum((_node(schedule, node, target) for node in nest), Work())
 
 
-def _turns(schedule: TileSchedule) -> int:
-    """Turns of the loop over a block."""
-    loop = schedule.loop
-    return loop.tile // loop.chunk if loop else 1
+def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
+    if isinstance(node, Compute):
+        return _compute(schedule, node, target)
+    if isinstance(node, Fold):
+        each, last = (_nest(schedule, n, target) for n in (node.each, node.last))
+        gathering = math.prod(schedule.axis(name).blocks for name in node.axes)
+        return each + Work(after=last.beside / gathering)
+    if isinstance(node, Loop):
+        body = _nest(schedule, node.body, target)
+        turns = 1 if node.how is How.GRID else schedule.axis(node.axis).turns
+        fixed = turns * body.fixed + (turns - 1) * CHUNK_CYCLES
+        return Work(turns * body.product, turns * body.beside, turns * body.after, fixed)
+    return Work()
 
 
-def _vector(schedule: TileSchedule, members: Iterable[int], target: TpuTarget) -> float:
-    """Cycles of the vector unit for some equations, once over what is worked on at once."""
-    return sum(_equation(schedule, index, target) for index in members)
-
-
-def _equation(schedule: TileSchedule, index: int, target: TpuTarget) -> float:
-    factoring = schedule.region.factoring
-    assert factoring is not None
-    eqn = schedule.eqns[index]
-    if PRIMS[eqn.prim].kind not in (Kind.POINTWISE, Kind.REDUCE) and eqn.prim != "iota":
-        return 0.0
+def _compute(schedule: TileSchedule, node: Compute, target: TpuTarget) -> Work:
+    """One equation, once over what is worked on at once."""
+    eqn = schedule.eqns[node.eqn]
+    kind = PRIMS[eqn.prim].kind
+    if kind is Kind.DOT:
+        return Work(product=_product(schedule, node, target) + matmul_rates(target).fill)
+    if kind not in (Kind.POINTWISE, Kind.REDUCE) and eqn.prim != "iota":
+        return Work()
     sizes = [
-        _extent(schedule, factoring, factoring.of(schedule.eqns, index, slot), target)
+        _registers(read_block(schedule, node, slot), target)
         for slot, value in enumerate(eqn.inputs)
         if not isinstance(value, Lit)
     ]
-    size = max([*sizes, _extent(schedule, factoring, factoring.values[eqn.out], target)])
+    size = max([*sizes, _registers(value_block(schedule, eqn.out, node.order), target)])
     cycles = primitive_cycles(eqn.prim, target)
-    if eqn.prim == "div" and _is_shared(schedule, index):
+    if eqn.prim == "div" and _is_shared(schedule, eqn):
         cycles = SIMPLE
-    return cycles * size
+    return Work(beside=cycles * size)
 
 
-def _is_shared(schedule: TileSchedule, index: int) -> bool:
+def _is_shared(schedule: TileSchedule, eqn: Eqn) -> bool:
     """Whether whole rows are divided by one number: its reciprocal is then taken once."""
-    divisor = schedule.eqns[index].inputs[1]
+    divisor = eqn.inputs[1]
     makers = {v: e for e in schedule.eqns for v in e.outputs}
     maker = None if isinstance(divisor, Lit) else makers.get(divisor)
     return isinstance(divisor, Lit) or (maker is not None and maker.prim == "broadcast")
-
-
-def _extent(schedule: TileSchedule, factoring: Factoring, dims: Dims, target: TpuTarget) -> float:
-    return _registers(dims_block(dims, factoring, schedule.axes), target)
 
 
 def _registers(shape: Sequence[int | None], target: TpuTarget) -> float:
@@ -110,23 +133,31 @@ def _transfers(schedule: TileSchedule, target: TpuTarget) -> float:
     return LOAD_CYCLES * loaded + STORE_CYCLES * stored
 
 
-def _product(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
+def _product(schedule: TileSchedule, node: Compute, target: TpuTarget) -> float:
     """Cycles of the systolic arrays for one product of what is worked on at once."""
-    m, n, k = (schedule.axis(name).extent for name in "mnk")
+    axes = product_of(node)
+    m, n, k = (
+        math.prod(schedule.axis(name).extent for name in names)
+        for names in (axes.rows, axes.columns, axes.contracted)
+    )
     edge = target.mxu_size
     weights = -(-n // edge) * edge * -(-k // edge) * edge
     streaming = 2 * m * weights / _flops_per_cycle(target)
     # Short blocks wait for the weights to be pushed into the arrays.
     pushing = weights * 2 / REGISTER_BYTES * PUSH_CYCLES / target.mxus
-    return max(streaming, pushing) * passes(eqn)
+    return max(streaming, pushing) * passes(schedule.eqns[node.eqn])
 
 
-def ideal_product_cycles(schedule: TileSchedule, eqn: Eqn, target: TpuTarget) -> float:
+def ideal_product_cycles(schedule: TileSchedule, node: Compute, target: TpuTarget) -> float:
     """Cycles of the systolic arrays for the whole product at their peak, which full arrays have."""
-    edge = target.mxu_size
-    sizes = [-(-a.size // edge) * edge if a.name in "nk" else a.size for a in schedule.axes]
+    edge, axes = target.mxu_size, product_of(node)
+    padded = (*axes.columns, *axes.contracted)
+    sizes = [
+        -(-a.size // edge) * edge if a.name in padded else a.size
+        for a in map(schedule.axis, {*node.order, *axes.contracted})
+    ]
     products = math.prod(sizes)
-    return 2 * products * passes(eqn) / _flops_per_cycle(target)
+    return 2 * products * passes(schedule.eqns[node.eqn]) / _flops_per_cycle(target)
 
 
 def _flops_per_cycle(target: TpuTarget) -> float:

@@ -10,12 +10,13 @@ from typing import cast
 
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.blocks import is_copied
-from tpu_inductor.schedule.compute import step_cycles
+from tpu_inductor.schedule.compute import grid_steps, step_cycles
 from tpu_inductor.schedule.overlap import Stream, pipelined_us
 from tpu_inductor.schedule.rates import ROW_COPY_US
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Cost, Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import Cost, TileSchedule
 from tpu_inductor.schedule.vmem import padded_bytes
 from tpu_inductor.target import TpuTarget
 
@@ -47,7 +48,7 @@ def estimate(schedule: TileSchedule, target: TpuTarget) -> Cost:
     traffic = sum(_fetches(schedule, o) * _block_bytes(schedule, o, target) for o in operands)
     if not target.is_tpu:
         return Cost(flops, transcendentals, traffic, traffic / (target.hbm_gbps * 1e3))
-    steps = -(-math.prod(schedule.axis(n).steps for n in schedule.grid) // _cores(schedule, target))
+    steps = -(-grid_steps(schedule) // _cores(schedule, target))
     step_us = step_cycles(schedule, target) / target.clock_mhz
     streams = [_stream(schedule, o, target) for o in operands]
     copied_us = ROW_COPY_US * sum(is_copied(o, target) for o in operands)
@@ -56,7 +57,8 @@ def estimate(schedule: TileSchedule, target: TpuTarget) -> Cost:
 
 def _cores(schedule: TileSchedule, target: TpuTarget) -> int:
     """TensorCores that share the grid: its first parallel axis is dealt out to them."""
-    shared = [a for a in schedule.axes if a.role is Role.PARALLEL and a.steps >= target.cores]
+    parallel = [n for n in schedule.grid if n not in schedule.folded]
+    shared = any(schedule.axis(n).blocks >= target.cores for n in parallel)
     return target.cores if shared else 1
 
 
@@ -68,7 +70,7 @@ def _stream(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> Stre
 def _innermost(schedule: TileSchedule, operand: Operand) -> int:
     """The place in the grid of the innermost axis that moves the operand's block; -1 for none."""
     moving = set(schedule.index(operand))
-    places = [i for i, n in enumerate(schedule.grid) if n in moving and schedule.axis(n).steps > 1]
+    places = [i for i, n in enumerate(schedule.grid) if n in moving and schedule.axis(n).blocks > 1]
     return max(places, default=-1)
 
 
@@ -77,18 +79,18 @@ def _period(schedule: TileSchedule, operand: Operand) -> int:
     innermost = _innermost(schedule, operand)
     if innermost < 0:
         return 0
-    return math.prod(schedule.axis(n).steps for n in schedule.grid[innermost + 1 :])
+    return math.prod(schedule.axis(n).blocks for n in schedule.grid[innermost + 1 :])
 
 
 def _fetches(schedule: TileSchedule, operand: Operand) -> int:
     innermost = _innermost(schedule, operand)
-    return math.prod(schedule.axis(n).steps for n in schedule.grid[: innermost + 1])
+    return math.prod(schedule.axis(n).blocks for n in schedule.grid[: innermost + 1])
 
 
 def _block_bytes(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> int:
     """Padded bytes of a block; a block beyond the end of an axis is copied in part."""
-    axes = [schedule.axis(p.axis) for p in operand.places if p.is_present]
-    share = math.prod(a.size / (a.steps * a.tile) for a in axes)
+    axes = [schedule.axis(name) for name in operand.present]
+    share = math.prod(a.size / (a.blocks * a.tile) for a in axes)
     dtype = stored_dtype(operand.var.type)
     return round(share * padded_bytes(schedule.block(operand), dtype, target))
 

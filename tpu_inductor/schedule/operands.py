@@ -3,77 +3,133 @@
     bias: f32[512] on axes (rows, cols)   --> array (512,), in the body (1, 512)
     w: f32[512,256] read transposed       --> array (n, k), contracted along its last dimension
 
-In the main space every array but a vector has one dimension per axis. An operand whose own order
-of axes differs is transposed by XLA before the kernel. Operands of the matmul keep their own order
-of the two matrix axes.
+Every array but a vector has one dimension per axis of the order in which it is read. An operand
+whose own order differs is transposed by XLA before the kernel. Operands of a matmul keep their own
+order of the two matrix axes.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.arrays import Axis, Operand, Order, Place
 from tpu_inductor.schedule.axes import KernelAxes
-from tpu_inductor.schedule.types import Axis, Operand, Place, Space
+from tpu_inductor.schedule.nest import Product
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """The arrays of a kernel, and which equations are computed in which space, in order."""
+    """The arrays of a kernel, and in which orders of axes its equations are computed.
+
+    `members` has the equations that are computed in each order, `sides` the orders in which a
+    contraction reads its two operands. `order` is that of the results.
+    """
 
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
-    members: dict[Space, tuple[int, ...]]
+    order: Order
+    sides: Mapping[int, tuple[Order, Order]]
+    members: Mapping[Order, tuple[int, ...]]
 
 
 def bind_operands(region: Region, kernel_axes: KernelAxes) -> Bindings | Reject:
     """Every reading of an outer value and every result, as an array over the kernel's axes."""
     factoring = region.factoring
     assert factoring is not None
-    members = _members(region, kernel_axes.dot)
-    orders = _space_axes(region, factoring, kernel_axes, members)
-    if isinstance(orders, Reject):
-        return orders
-    merged: dict[tuple[object, ...], Operand] = {}
-    for access, dims in factoring.accesses.items():
-        var = region.eqns[access.eqn].inputs[access.slot]
-        assert isinstance(var, Var)
-        for space in _spaces_of(access, members, kernel_axes.dot):
-            operand = _operand(var, dims, orders[space], kernel_axes.axes, space, access)
-            if operand is None:
-                return Reject(f"the axes of {var} interleave with those of the kernel")
-            key = (var, space, operand.stored, operand.perm, operand.places)
-            merged[key] = _with_accesses(operand, merged.get(key))
+    placing = _Placing(region, factoring, kernel_axes)
+    sides = placing.sides()
+    if isinstance(sides, Reject):
+        return sides
+    members = placing.members(sides)
+    inputs = _inputs(placing, sides, members)
+    if isinstance(inputs, Reject):
+        return inputs
     outputs: list[Operand] = []
     for var in region.outputs:
-        operand = _operand(
-            var, factoring.values[var], orders[Space.MAIN], kernel_axes.axes, Space.MAIN, None
-        )
+        operand = _operand(var, factoring.values[var], kernel_axes.order, kernel_axes.axes, None)
         if operand is None:
-            return Reject(f"the axes of {var} interleave with those of the kernel")
+            return _interleaved(var)
         outputs.append(operand)
-    return Bindings(tuple(merged.values()), tuple(outputs), members)
+    return Bindings(inputs, tuple(outputs), kernel_axes.order, sides, members)
+
+
+def _interleaved(var: Var) -> Reject:
+    return Reject(f"the axes of {var} interleave with those of the kernel")
+
+
+def _inputs(
+    placing: "_Placing",
+    sides: Mapping[int, tuple[Order, Order]],
+    members: Mapping[Order, tuple[int, ...]],
+) -> tuple[Operand, ...] | Reject:
+    """One operand for all readings of a value that are alike."""
+    merged: dict[tuple[object, ...], Operand] = {}
+    for access, dims in placing.factoring.accesses.items():
+        var = placing.region.eqns[access.eqn].inputs[access.slot]
+        assert isinstance(var, Var)
+        orders = [o for o, eqns in members.items() if access.eqn in eqns]
+        for order in [sides[access.eqn][access.slot]] if access.eqn in sides else orders:
+            operand = _operand(var, dims, order, placing.kernel_axes.axes, access)
+            if operand is None:
+                return _interleaved(var)
+            key = (var, operand.stored, operand.perm, operand.places)
+            merged[key] = _with_accesses(operand, merged.get(key))
+    return tuple(merged.values())
 
 
 def _with_accesses(operand: Operand, earlier: Operand | None) -> Operand:
     if earlier is None:
         return operand
-    every = operand.accesses | earlier.accesses
-    return Operand(operand.var, operand.space, operand.stored, operand.perm, operand.places, every)
+    return replace(operand, accesses=operand.accesses | earlier.accesses)
 
 
-def _members(region: Region, dot: int | None) -> dict[Space, tuple[int, ...]]:
-    """The equations of each space: those that lead to a matmul operand, and the others."""
-    if dot is None:
-        return {Space.MAIN: tuple(range(len(region.eqns)))}
-    lhs, rhs = region.eqns[dot].inputs
-    return {
-        Space.MAIN: leading_to(region.eqns, region.outputs, (dot,)),
-        Space.LHS: leading_to(region.eqns, (lhs,)),
-        Space.RHS: leading_to(region.eqns, (rhs,)),
-    }
+@dataclass(frozen=True, slots=True)
+class _Placing:
+    """Finds the orders of axes in which values are computed."""
+
+    region: Region
+    factoring: Factoring
+    kernel_axes: KernelAxes
+
+    def sides(self) -> dict[int, tuple[Order, Order]] | Reject:
+        """The orders in which each contraction reads its operands."""
+        found: dict[int, tuple[Order, Order]] = {}
+        for dot, product in self.kernel_axes.products.items():
+            left = self._matrix_order(dot, 0, product)
+            right = self._matrix_order(dot, 1, product)
+            if left is None or right is None:
+                return Reject("no operand of the matmul has both of its axes")
+            squeezed = tuple(a.name for a in self.kernel_axes.axes if not product.has(a.name))
+            found[dot] = (*squeezed, *left), (*squeezed, *right)
+        return found
+
+    def members(self, sides: Mapping[int, tuple[Order, Order]]) -> dict[Order, tuple[int, ...]]:
+        """The equations of each order: those that lead to a matmul operand, and the others."""
+        eqns = self.region.eqns
+        found = {self.kernel_axes.order: leading_to(eqns, self.region.outputs, tuple(sides))}
+        for dot, orders in sides.items():
+            for slot, order in enumerate(orders):
+                found[order] = leading_to(eqns, (eqns[dot].inputs[slot],))
+        return found
+
+    def _matrix_order(self, dot: int, slot: int, product: Product) -> Order | None:
+        """The order in which the largest array behind a matmul operand stores the matrix axes."""
+        eqns = self.region.eqns
+        behind = leading_to(eqns, (eqns[dot].inputs[slot],))
+        wanted = (*(product.columns if slot else product.rows), *product.contracted)
+        best: tuple[int, Order] | None = None
+        for access, dims in self.factoring.accesses.items():
+            if access != Access(dot, slot) and access.eqn not in behind:
+                continue
+            stored = stored_axes([f for dim in dims for f in dim], self.kernel_axes.axes)
+            names = tuple(a.name for a in stored or () if a.name in wanted)
+            nbytes = eqns[access.eqn].inputs[access.slot].type.nbytes
+            if len(names) == len(wanted) and (best is None or nbytes > best[0]):
+                best = (nbytes, names)
+        return best[1] if best else None
 
 
 def leading_to(
@@ -87,55 +143,6 @@ def leading_to(
             found.append(i)
             needed.update(eqns[i].operands)
     return tuple(reversed(found))
-
-
-def _spaces_of(
-    access: Access, members: dict[Space, tuple[int, ...]], dot: int | None
-) -> tuple[Space, ...]:
-    if access.eqn == dot:
-        return (Space.LHS if access.slot == 0 else Space.RHS,)
-    return tuple(space for space, eqns in members.items() if access.eqn in eqns)
-
-
-def _space_axes(
-    region: Region,
-    factoring: Factoring,
-    kernel_axes: KernelAxes,
-    members: dict[Space, tuple[int, ...]],
-) -> dict[Space, tuple[str, ...]] | Reject:
-    """The order of axes in each space."""
-    names = tuple(a.name for a in kernel_axes.axes)
-    if kernel_axes.dot is None:
-        return {Space.MAIN: names}
-    squeezed = names[:-3]
-    orders: dict[Space, tuple[str, ...]] = {Space.MAIN: (*squeezed, "m", "n")}
-    for space, free in ((Space.LHS, "m"), (Space.RHS, "n")):
-        matrix = _matrix_order(region, factoring, kernel_axes, members, space, free)
-        if matrix is None:
-            return Reject("no operand of the matmul has both of its axes")
-        orders[space] = (*squeezed, *matrix)
-    return orders
-
-
-def _matrix_order(
-    region: Region,
-    factoring: Factoring,
-    kernel_axes: KernelAxes,
-    members: dict[Space, tuple[int, ...]],
-    space: Space,
-    free: str,
-) -> tuple[str, ...] | None:
-    """The order in which the largest array behind a matmul operand stores the matrix axes."""
-    best: tuple[int, tuple[str, ...]] | None = None
-    for access, dims in factoring.accesses.items():
-        if space not in _spaces_of(access, members, kernel_axes.dot):
-            continue
-        stored = stored_axes([f for dim in dims for f in dim], kernel_axes.axes)
-        names = tuple(a.name for a in stored or () if a.name in (free, "k"))
-        nbytes = region.eqns[access.eqn].inputs[access.slot].type.nbytes
-        if len(names) == 2 and (best is None or nbytes > best[0]):
-            best = (nbytes, names)
-    return best[1] if best else None
 
 
 def stored_axes(factors: Sequence[Factor], axes: Sequence[Axis]) -> list[Axis] | None:
@@ -159,12 +166,7 @@ def _split_rest(axis: Axis, axes: Sequence[Axis]) -> list[Axis]:
 
 
 def _operand(
-    var: Var,
-    dims: Dims,
-    order: tuple[str, ...],
-    axes: Sequence[Axis],
-    space: Space,
-    access: Access | None,
+    var: Var, dims: Dims, order: Order, axes: Sequence[Axis], access: Access | None
 ) -> Operand | None:
     stored = stored_axes([f for dim in dims for f in dim], axes)
     if stored is None:
@@ -173,7 +175,6 @@ def _operand(
     perm = tuple(names.index(n) for n in order if n in names)
     return Operand(
         var,
-        space,
         tuple(a.size for a in stored),
         perm,
         tuple(Place(n, n in names) for n in order),

@@ -1,19 +1,18 @@
 """The textual form of a schedule, as dumps and `explain` show it."""
 
-from tpu_inductor.schedule.types import Form, Operand, TileSchedule
+from tpu_inductor.schedule.arrays import Form, Operand
+from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Load, Loop, Nest, Node
+from tpu_inductor.schedule.types import TileSchedule
 
 
 def schedule_text(schedule: TileSchedule) -> str:
-    """One schedule: axes, arrays with their blocks, memory, and why."""
+    """One schedule: axes, arrays with their blocks, the nest, memory, and why."""
     cost = schedule.cost
     lines = [f"schedule {schedule.region.name}  template={schedule.template}"]
-    lines += [f"  axis   {axis}" for axis in schedule.axes]
-    lines += [f"  grid   {' '.join(schedule.grid) or 'one step'}"]
+    lines += [f"  axis   {axis_text(schedule, a.name)}" for a in schedule.axes]
     lines += [f"  in     {_operand_text(schedule, o)}" for o in schedule.inputs]
     lines += [f"  out    {_operand_text(schedule, o)}" for o in schedule.outputs]
-    for acc in schedule.accumulators:
-        of = schedule.eqns[acc.eqn].outputs[0]
-        lines.append(f"  acc    {of} {acc.dtype.short}{list(acc.shape)}")
+    lines += [f"  nest   {line}" for line in nest_lines(schedule, schedule.nest)]
     lines += [
         f"  vmem   {schedule.vmem_bytes >> 10} KiB, limit {schedule.vmem_limit_bytes >> 10} KiB",
         f"  cost   {cost.time_us:.1f} us estimated, {cost.flops} flops, {cost.hbm_bytes} bytes",
@@ -21,6 +20,63 @@ def schedule_text(schedule: TileSchedule) -> str:
     ]
     lines += [f"  not    {text}" for text in schedule.rejected]
     return "\n".join(lines) + "\n"
+
+
+def axis_text(schedule: TileSchedule, name: str) -> str:
+    """An axis and how the kernel goes over it: `m 4096 = 4 x 1024 parallel in chunks of 256`."""
+    axis = schedule.axis(name)
+    how = "whole" if axis.is_whole else "arbitrary" if name in schedule.folded else "parallel"
+    text = f"{axis.name:8}{axis.size} = {axis.blocks} x {axis.tile}  {how}"
+    text += f" in chunks of {axis.chunk}" if axis.chunk else ""
+    return text + (" reduced" if axis.is_reduced else "")
+
+
+def nest_lines(schedule: TileSchedule, nest: Nest) -> list[str]:
+    """The tree, one node a line; what a node holds is indented."""
+    return [line for node in nest for line in _node_lines(schedule, node)]
+
+
+def _node_lines(schedule: TileSchedule, node: Node) -> list[str]:
+    if isinstance(node, Loop):
+        return [_loop_text(schedule, node), *_indented(nest_lines(schedule, node.body))]
+    if isinstance(node, Fold):
+        lines = [f"fold {' '.join(node.axes)}"]
+        lines += _indented([_carry_text(schedule, c) for c in node.carries])
+        lines += ["  each", *_indented(_indented(nest_lines(schedule, node.each)))]
+        return [*lines, "  last", *_indented(_indented(nest_lines(schedule, node.last)))]
+    if isinstance(node, Compute):
+        return [_compute_text(schedule, node)]
+    word = "load" if isinstance(node, Load) else "store"
+    return [f"{word} {node.operand.var} ({_order_text(node.operand.present)})"]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" for line in lines]
+
+
+def _loop_text(schedule: TileSchedule, loop: Loop) -> str:
+    if loop.how is How.GRID:
+        return f"grid {loop.axis}"
+    axis = schedule.axis(loop.axis)
+    together = f", {loop.unroll} turns together" if loop.unroll > 1 else ""
+    return f"loop {loop.axis} {axis.turns} x {axis.chunk}{together}"
+
+
+def _carry_text(schedule: TileSchedule, carry: Carry) -> str:
+    var = schedule.eqns[carry.eqn].outputs[0]
+    return f"carry {var} {carry.dtype.short}{list(carry.shape)}"
+
+
+def _compute_text(schedule: TileSchedule, node: Compute) -> str:
+    eqn = schedule.eqns[node.eqn]
+    tails = f", within {' '.join(node.tails)}" if node.tails else ""
+    operands = " ".join(map(str, eqn.inputs))
+    results = ", ".join(map(str, eqn.outputs))
+    return f"{results} = {eqn.prim} {operands} ({_order_text(node.order)}{tails})"
+
+
+def _order_text(order: tuple[str, ...]) -> str:
+    return " ".join(order)
 
 
 def _operand_text(schedule: TileSchedule, operand: Operand) -> str:

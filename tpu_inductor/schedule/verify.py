@@ -2,17 +2,20 @@
 
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.arrays import Form, Operand
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.schedule.blocks import can_read_part, flaw_of_block
+from tpu_inductor.schedule.nest import How, Loop, walk
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Form, Operand, Role, TileSchedule
+from tpu_inductor.schedule.types import TileSchedule
+from tpu_inductor.schedule.verify_nest import verify_nest
 from tpu_inductor.target import TpuTarget
 
 
 def verify_schedules(scheduled: Scheduled, target: TpuTarget) -> None:
     """Raises InvalidIR if a schedule breaks a law of its target."""
     for schedule in scheduled.schedules.values():
-        _verify_axes(schedule)
+        _verify_loops(schedule)
         for operand in (*schedule.inputs, *schedule.outputs):
             _verify_block(schedule, operand, target)
             if operand.form is Form.WHOLE_VECTOR:
@@ -22,25 +25,29 @@ def verify_schedules(scheduled: Scheduled, target: TpuTarget) -> None:
             _verify_written_once(schedule, operand)
         if schedule.vmem_bytes > target.vmem_limit_bytes:
             raise InvalidIR(f"{schedule.region.name} exceeds the VMEM of {target.name}")
+        verify_nest(schedule)
 
 
-def _verify_axes(schedule: TileSchedule) -> None:
+def _verify_loops(schedule: TileSchedule) -> None:
+    """Axes in blocks are loops of the grid, those that are added up its innermost ones."""
+    name = schedule.region.name
     for axis in schedule.axes:
         in_grid = axis.name in schedule.grid
-        if in_grid != (axis.role is not Role.WHOLE):
-            raise InvalidIR(f"axis {axis} of {schedule.region.name}: role against grid")
-        if axis.role is Role.WHOLE and axis.tile != axis.size:
-            raise InvalidIR(f"axis {axis} of {schedule.region.name} is not whole")
-        gathers = bool(schedule.accumulators) or axis.is_reduced
-        if axis.chunk and (axis.tile % axis.chunk or gathers != (axis.role is Role.ARBITRARY)):
-            raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot go by chunks")
-        if axis.unroll > 1 and (not axis.chunk or axis.tile // axis.chunk % axis.unroll):
-            raise InvalidIR(f"axis {axis} of {schedule.region.name} cannot be unrolled")
-        if axis.role is Role.ARBITRARY and not axis.is_reduced:
-            raise InvalidIR(f"axis {axis} of {schedule.region.name} accumulates nothing")
-    roles = [schedule.axis(n).role for n in schedule.grid]
-    if roles != sorted(roles, key=lambda r: r is Role.ARBITRARY):
-        raise InvalidIR(f"{schedule.region.name}: a parallel axis inside an accumulation")
+        if in_grid == axis.is_whole:
+            raise InvalidIR(f"axis {axis.name} of {name}: {axis.blocks} blocks against the grid")
+        if axis.tile % axis.extent:
+            raise InvalidIR(f"axis {axis.name} of {name} cannot go by chunks of {axis.chunk}")
+        if axis.name in schedule.folded and not axis.is_reduced:
+            raise InvalidIR(f"axis {axis.name} of {name} accumulates nothing")
+        if in_grid and axis.is_reduced and axis.name not in schedule.folded:
+            raise InvalidIR(f"axis {axis.name} of {name} is reduced without a carry")
+    for loop in (n for n in walk(schedule.nest) if isinstance(n, Loop)):
+        axis = schedule.axis(loop.axis)
+        gathers = loop.axis in schedule.folded
+        if loop.how is How.LOOP and gathers != bool(schedule.carries):
+            raise InvalidIR(f"axis {axis.name} of {name} cannot go by chunks beside a fold")
+        if loop.unroll > 1 and axis.turns % loop.unroll:
+            raise InvalidIR(f"axis {axis.name} of {name} cannot be unrolled by {loop.unroll}")
 
 
 def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:
@@ -63,18 +70,17 @@ def _verify_part(schedule: TileSchedule, operand: Operand, target: TpuTarget) ->
 
 
 def _verify_scratch(schedule: TileSchedule, target: TpuTarget) -> None:
-    for acc in schedule.accumulators:
-        flaw = flaw_of_block(acc.shape, acc.shape, acc.dtype, target)
-        if flaw or acc.dtype is DType.BOOL:
+    for carry in schedule.carries:
+        flaw = flaw_of_block(carry.shape, carry.shape, carry.dtype, target)
+        if flaw or carry.dtype is DType.BOOL:
             raise InvalidIR(
-                f"{schedule.region.name}: scratch {acc.dtype.short}{list(acc.shape)} "
+                f"{schedule.region.name}: scratch {carry.dtype.short}{list(carry.shape)} "
                 f"{flaw or 'has no single bits'}"
             )
 
 
 def _verify_written_once(schedule: TileSchedule, operand: Operand) -> None:
     """A result that lacks a parallel grid axis would be written by every step of it."""
-    present = {p.axis for p in operand.places if p.is_present}
     for name in schedule.grid:
-        if schedule.axis(name).role is Role.PARALLEL and name not in present:
+        if name not in schedule.folded and name not in operand.present:
             raise InvalidIR(f"{schedule.region.name}: {operand.var} is written again along {name}")

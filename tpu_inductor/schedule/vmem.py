@@ -1,4 +1,4 @@
-"""How much VMEM a schedule takes: blocks, accumulators and temporaries, in padded register tiles.
+"""How much VMEM a schedule takes: blocks, carries and temporaries, in padded register tiles.
 
 Every block is counted twice, since the pipeline fetches the next one while this one is in use.
 """
@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.regions.factors import Dims, Factoring
-from tpu_inductor.regions.rules import flat
+from tpu_inductor.regions.factors import Dims, flat
+from tpu_inductor.schedule.arrays import Order
+from tpu_inductor.schedule.nest import Compute, computes_of
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Axis, TileSchedule
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
 
 
@@ -39,25 +40,22 @@ def vmem_bytes(schedule: TileSchedule, target: TpuTarget) -> int:
         2 * padded_bytes(schedule.block(o), stored_dtype(o.var.type), target)
         for o in (*schedule.inputs, *schedule.outputs)
     )
-    scratch = sum(padded_bytes(a.shape, a.dtype, target) for a in schedule.accumulators)
+    scratch = sum(padded_bytes(c.shape, c.dtype, target) for c in schedule.carries)
     return pipelined + scratch + _temporaries(schedule, target) + _parts(schedule, target)
 
 
 def _temporaries(schedule: TileSchedule, target: TpuTarget) -> int:
-    """The most bytes of computed values that are alive at once, in program order."""
-    factoring = schedule.region.factoring
-    assert factoring is not None
-    eqns = schedule.eqns
-    members = range(len(eqns))
-    last = {v: i for i in members for v in eqns[i].operands}
+    """The most bytes of computed values that are alive at once, in the order of the nest."""
+    computed = tuple(computes_of(schedule.nest))
+    last = {v: i for i, node in enumerate(computed) for v in schedule.eqns[node.eqn].operands}
     alive: dict[Var, int] = {}
     peak = 0
-    for i in members:
-        eqn = eqns[i]
+    for i, node in enumerate(computed):
+        eqn = schedule.eqns[node.eqn]
         if PRIMS[eqn.prim].kind in (Kind.VIEW, Kind.CREATE):
             continue
         for out in eqn.outputs:
-            block = value_block(out, factoring, schedule.axes)
+            block = value_block(schedule, out, node.order)
             alive[out] = padded_bytes(block, out.type.dtype, target)
         peak = max(peak, sum(alive.values()))
         alive = {v: n for v, n in alive.items() if last.get(v, i) > i}
@@ -69,40 +67,35 @@ def _parts(schedule: TileSchedule, target: TpuTarget) -> int:
 
     Measured: the high and low parts in bf16 on v4, and as much as two copies in float32 later.
     """
-    dots = [i for i, e in enumerate(schedule.eqns) if PRIMS[e.prim].kind is Kind.DOT]
-    factoring = schedule.region.factoring
-    assert factoring is not None
     copies = 1 if target.generation == 4 else 2
     return sum(
-        copies * padded_bytes(dims_block(dims, factoring, schedule.axes), DType.F32, target)
-        for index in dots
-        if passes(schedule.eqns[index]) > 1
-        for dims in (factoring.of(schedule.eqns, index, slot) for slot in (0, 1))
+        copies * padded_bytes(read_block(schedule, node, slot), DType.F32, target)
+        for node in computes_of(schedule.nest)
+        if PRIMS[schedule.eqns[node.eqn].prim].kind is Kind.DOT
+        and passes(schedule.eqns[node.eqn]) > 1
+        for slot in (0, 1)
     )
 
 
-def value_block(var: Var, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The extents of a value inside the kernel, one per axis that the body sees."""
-    return dims_block(factoring.values[var], factoring, axes)
+def value_block(schedule: TileSchedule, var: Var, order: Order) -> tuple[int, ...]:
+    """The extents of a value of the region inside the kernel, in an order of axes."""
+    return _dims_block(schedule, schedule.factoring.values[var], order)
 
 
-def dims_block(dims: Dims, factoring: Factoring, axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The extents of anything that has these factors inside the kernel."""
+def read_block(schedule: TileSchedule, node: Compute, slot: int) -> tuple[int, ...]:
+    """The extents of operand `slot` of what `node` computes."""
+    dims = schedule.factoring.of(schedule.eqns, node.eqn, slot)
+    return _dims_block(schedule, dims, node.reads[slot])
+
+
+def _dims_block(schedule: TileSchedule, dims: Dims, order: Order) -> tuple[int, ...]:
     factors = flat(dims)
-    is_operand = bool(factors & factoring.contracted)
-    block: list[int] = []
-    for axis in axes:
-        is_present = not axis.factors or not factors.isdisjoint(axis.factors)
-        is_contracted = not factoring.contracted.isdisjoint(axis.factors)
-        # Operands of the matmul have their own axes; everything else has all but the contracted.
-        if (
-            axis.is_squeezed
-            or (is_operand and not is_present)
-            or (is_contracted and not is_operand)
-        ):
-            continue
-        block.append(axis.extent if is_present else 1)
-    return tuple(block)
+    axes = (schedule.axis(name) for name in order)
+    return tuple(
+        a.extent if not a.factors or not factors.isdisjoint(a.factors) else 1
+        for a in axes
+        if not a.is_squeezed
+    )
 
 
 def limit_for(estimate: int, target: TpuTarget) -> int:
@@ -115,8 +108,3 @@ def limit_for(estimate: int, target: TpuTarget) -> int:
 
 def _round_up(n: int, to: int) -> int:
     return -(-n // to) * to
-
-
-def accumulator_shape(axes: Sequence[Axis]) -> tuple[int, ...]:
-    """The block of a reduction's result: 1 along reduced axes."""
-    return tuple(1 if a.is_reduced else a.tile for a in axes if not a.is_squeezed)

@@ -5,12 +5,11 @@ statistic is needed along the row again, it reads the row again, once for every 
 depends on another: twice for a softmax or a layer norm.
 """
 
-import math
-
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.schedule.compute import ideal_product_cycles, vector_cycles
+from tpu_inductor.schedule.compute import grid_steps, ideal_product_cycles, vector_cycles
+from tpu_inductor.schedule.nest import Compute, computes_of, product_of
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
@@ -40,25 +39,37 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     written = sum(v.type.nbytes for v in region.outputs)
     memory_us = (read * _passes(schedule) + written) / rate
     vector = _vector_cycles(schedule, target)
-    dots = [e for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT]
+    dots = [c for c in computes_of(schedule.nest) if _is_dot(schedule, c)]
     clock = target.clock_mhz * target.cores
     if not dots:
         return max(memory_us, vector / clock) + LAUNCH_US
-    product = PRODUCT * ideal_product_cycles(schedule, dots[0], target)
-    if any(schedule.axis(name).size % target.mxu_size for name in "nk"):
-        product *= RAGGED
+    product = sum(_product_cycles(schedule, dot, target) for dot in dots)
     product_us = (product + matmul_rates(target).exposed * vector) / clock
     hidden = (1 - UNHIDDEN) * min(memory_us, product_us)
     return memory_us + product_us - hidden + LAUNCH_US
 
 
+def _is_dot(schedule: TileSchedule, node: Compute) -> bool:
+    return PRIMS[schedule.eqns[node.eqn].prim].kind is Kind.DOT
+
+
+def _product_cycles(schedule: TileSchedule, dot: Compute, target: TpuTarget) -> float:
+    cycles = PRODUCT * ideal_product_cycles(schedule, dot, target)
+    axes = product_of(dot)
+    is_ragged = any(
+        schedule.axis(name).size % target.mxu_size for name in (*axes.columns, *axes.contracted)
+    )
+    return cycles * RAGGED if is_ragged else cycles
+
+
 def _vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     """Of all cores together."""
-    steps = math.prod(schedule.axis(n).steps for n in schedule.grid)
     searched = sum(e.operands[0].type.size for e in schedule.eqns if e.prim in ARG_REDUCE)
     search = SEARCH_6 if target.generation >= 6 else SEARCH
     registers = searched / (target.lanes * target.sublanes(DType.F32))
-    return max(steps * vector_cycles(schedule, target), target.cores * search * registers)
+    return max(
+        grid_steps(schedule) * vector_cycles(schedule, target), target.cores * search * registers
+    )
 
 
 def _passes(schedule: TileSchedule) -> int:

@@ -1,8 +1,8 @@
 """The families of schedules that a region can get."""
 
+from tpu_inductor.schedule.template import Template
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.accumulate import ACCUMULATE
-from tpu_inductor.templates.api import Template
 from tpu_inductor.templates.matmul import MATMUL
 from tpu_inductor.templates.one_block import ONE_BLOCK
 from tpu_inductor.templates.rows import ROWS

@@ -9,10 +9,11 @@ from dataclasses import replace
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import needs_resident
+from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.axes import KernelAxes
-from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.schedule.nesting import Loops
+from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template, Tiling
 from tpu_inductor.templates.rows import with_tile
 from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
@@ -33,7 +34,7 @@ CHUNK_ELEMENTS = 1 << 17
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
-    if kernel_axes.dot is not None or not any(a.is_reduced for a in kernel_axes.axes):
+    if kernel_axes.products or not any(a.is_reduced for a in kernel_axes.axes):
         return Reject("nothing to accumulate")
     assert region.factoring is not None
     if needs_resident(region.eqns, region.factoring):
@@ -50,22 +51,22 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
             (tile,) = even_tiles(axis, multiple, (extent,))
             axes.append(_tiled(axis, tile, place))
         ordered = _chunked(tuple(reversed(axes)), sublanes)
-        grid = [a.name for a in ordered if a.role is Role.PARALLEL]
-        grid += [a.name for a in ordered if a.role is Role.ARBITRARY]
-        yield Tiling(ordered, tuple(grid), f"blocks of {rows} x {cols}, partial results in scratch")
+        tiled = [a for a in ordered if not a.is_whole]
+        grid = tuple(a.name for a in sorted(tiled, key=lambda a: a.is_reduced))
+        reason = f"blocks of {rows} x {cols}, partial results in scratch"
+        yield Tiling(Loops(ordered, grid), reason)
 
 
 def _tiled(axis: Axis, tile: int, place: int) -> Axis:
     if not axis.is_reduced:
         return with_tile(axis, tile, can_squeeze=place >= 2)
-    role = Role.WHOLE if tile == axis.size else Role.ARBITRARY
-    return replace(axis, tile=tile, role=role)
+    return replace(axis, tile=tile)
 
 
 def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
     """`axes` with a loop over the rows of a block, if partial results gather along them anyway."""
     *_, rows, cols = axes
-    if rows.role is not Role.ARBITRARY:
+    if rows.is_whole or not rows.is_reduced:
         return axes
     chunk = chunk_of(rows.tile, max(CHUNK_ELEMENTS // cols.tile, sublanes), sublanes)
     return tuple(replace(a, chunk=chunk) if a is rows else a for a in axes)

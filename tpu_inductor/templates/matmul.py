@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tpu_inductor.errors import Reject
+from tpu_inductor.graph.core import Eqn
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.nesting import Loops
 from tpu_inductor.schedule.precision import passes
-from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template, Tiling
 from tpu_inductor.templates.rows import with_tile
 from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
@@ -32,59 +34,51 @@ EXACT = 4
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
-    return Reject("no matmul") if kernel_axes.dot is None else None
+    return None if kernel_axes.products else Reject("no matmul")
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    *squeezed, m, n, k = kernel_axes.axes
+    ((dot, product),) = kernel_axes.products.items()
+    m, n, k = map(kernel_axes.axis, (*product.rows, *product.columns, *product.contracted))
     # Either matrix may be stored with m, n or k along its lanes.
     multiple = max(target.lanes, sublane_multiple(region, target))
-    outer = tuple(replace(a, tile=1, role=Role.PARALLEL, is_squeezed=True) for a in squeezed)
+    outer = tuple(
+        replace(a, tile=1, is_squeezed=True) for a in kernel_axes.axes if not product.has(a.name)
+    )
     options = (
         even_tiles(m, multiple, WANTED_M)[:FREE],
         even_tiles(n, multiple, WANTED_N)[:FREE],
         even_tiles(k, multiple, WANTED_K)[:CONTRACTED],
     )
     smallest = tuple(o[-1] for o in options)
-    most = _most_products(region, kernel_axes)
+    most = _most_products(region.eqns[dot])
     for tm, tn, tk in itertools.product(*options):
         # Where no accumulator holds the rows of a block, they can be multiplied in turns.
         chunk = chunk_of(tm, max(most // (tn * tk), 1), multiple) if tk == k.size else 0
         if (chunk or tm) * tn * tk > most and (tm, tn, tk) != smallest:
             continue
-        axes = (
-            *outer,
-            replace(
-                with_tile(m, tm, can_squeeze=False), chunk=chunk, unroll=_unroll(tm, chunk, target)
-            ),
-            with_tile(n, tn, can_squeeze=False),
-            _contracted(k, tk),
-        )
-        for order in _orders(axes[-3], axes[-2]):
-            grid = [a.name for a in outer] + list(order)
-            grid += ["k"] if axes[-1].role is Role.ARBITRARY else []
-            yield Tiling(axes, tuple(grid), f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
+        rows = replace(with_tile(m, tm, can_squeeze=False), chunk=chunk)
+        columns, contracted = with_tile(n, tn, can_squeeze=False), replace(k, tile=tk)
+        for order in _orders(rows, columns):
+            grid = (*(a.name for a in outer), *order)
+            grid += () if contracted.is_whole else product.contracted
+            loops = Loops((*outer, rows, columns, contracted), grid, _unroll(rows, target))
+            yield Tiling(loops, f"tiles {tm} x {tn} x {tk}, grid {' '.join(grid)}")
 
 
-def _most_products(region: Region, kernel_axes: KernelAxes) -> int:
-    assert kernel_axes.dot is not None
-    return MAX_PRODUCTS // EXACT if passes(region.eqns[kernel_axes.dot]) > 1 else MAX_PRODUCTS
+def _most_products(dot: Eqn) -> int:
+    return MAX_PRODUCTS // EXACT if passes(dot) > 1 else MAX_PRODUCTS
 
 
-def _unroll(tile: int, chunk: int, target: TpuTarget) -> int:
+def _unroll(rows: Axis, target: TpuTarget) -> int:
     """Two turns together from v6e on, whose arrays are too fast to hide the epilogue otherwise."""
-    return 2 if chunk and target.generation >= 6 and tile // chunk % 2 == 0 else 1
+    return 2 if rows.chunk and target.generation >= 6 and rows.turns % 2 == 0 else 1
 
 
 def _orders(m: Axis, n: Axis) -> tuple[tuple[str, ...], ...]:
     """The orders of m and n in the grid: the operand that only the outer one indexes stays."""
-    names = tuple(a.name for a in (m, n) if a.role is Role.PARALLEL)
+    names = tuple(a.name for a in (m, n) if not a.is_whole)
     return (names, names[::-1]) if len(names) == 2 else (names,)
-
-
-def _contracted(axis: Axis, tile: int) -> Axis:
-    role = Role.WHOLE if tile == axis.size else Role.ARBITRARY
-    return replace(axis, tile=tile, role=role, is_reduced=True)
 
 
 MATMUL = Template("matmul", _accepts, _candidates)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.nesting import Loops
+from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template, Tiling
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
@@ -18,7 +19,7 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    yield Tiling(kernel_axes.axes, (), "the CPU's memory is one block")
+    yield Tiling(Loops(kernel_axes.axes, ()), "the CPU's memory is one block")
 
 
 ONE_BLOCK = Template("one_block", _accepts, _candidates)

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.axes import KernelAxes
-from tpu_inductor.schedule.types import Axis, Role
+from tpu_inductor.schedule.nesting import Loops
+from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
-from tpu_inductor.templates.api import Template, Tiling
 from tpu_inductor.templates.tiles import chunk_of, even_tiles, sublane_multiple
 
 BLOCK_BYTES = tuple(1 << n for n in range(24, 14, -1))
@@ -24,7 +25,7 @@ and the code grow with this; below it, the latency of row reductions is no longe
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
-    return Reject("a matmul") if kernel_axes.dot is not None else None
+    return Reject("a matmul") if kernel_axes.products else None
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
@@ -35,9 +36,9 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
         tiles = tuple(a.tile for a in axes)
         if tiles not in seen:
             seen.add(tiles)
-            grid = tuple(a.name for a in axes if a.role is Role.PARALLEL)
+            grid = tuple(a.name for a in axes if not a.is_whole)
             reason = f"blocks of about {nbytes >> 10} KiB of float32"
-            yield Tiling(_chunked(axes, sublanes), grid, reason)
+            yield Tiling(Loops(_chunked(axes, sublanes), grid), reason)
 
 
 def _fill(
@@ -73,10 +74,10 @@ def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
 
 
 def with_tile(axis: Axis, tile: int, *, can_squeeze: bool) -> Axis:
-    """`axis` as a parallel grid axis of this tile, or whole."""
+    """`axis` in blocks of this tile, or whole."""
     if tile >= axis.size:
-        return replace(axis, tile=axis.size, role=Role.WHOLE)
-    return replace(axis, tile=tile, role=Role.PARALLEL, is_squeezed=can_squeeze and tile == 1)
+        return replace(axis, tile=axis.size)
+    return replace(axis, tile=tile, is_squeezed=can_squeeze and tile == 1)
 
 
 ROWS = Template("rows", _accepts, _candidates)

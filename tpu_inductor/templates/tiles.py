@@ -6,8 +6,8 @@ The last two dimensions of a block are multiples of (sublanes, lanes) or the who
 from collections.abc import Iterable
 
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.storage import stored_dtype
-from tpu_inductor.schedule.types import Axis
 from tpu_inductor.target import TpuTarget
 
 

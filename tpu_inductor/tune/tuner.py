@@ -113,11 +113,11 @@ class Tuner:
         def choose(region: Region) -> TileSchedule | Reject:
             return self._choose(region, regions, may_use_xla)
 
-        return assign_schedules(partition, self.target, choose)
+        return assign_schedules(partition, choose)
 
     def _assign_default(self, partition: Partition) -> Scheduled:
         """What would run without tuning."""
-        scheduled = assign_schedules(partition, self.target, self.default)
+        scheduled = assign_schedules(partition, self.default)
         if not self.may_use_xla:
             return scheduled
         return settle_neighbours(partition, scheduled, self.target)

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
-from tpu_inductor.schedule.types import Axis, TileSchedule
+from tpu_inductor.schedule.arrays import Axis
+from tpu_inductor.schedule.nest import Loop, walk
+from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.tune.select import Measurement, Outcome
 
 Decisions: TypeAlias = Mapping[str, Any]
@@ -61,17 +63,18 @@ class Verdict:
 
 
 def decisions_of(schedule: TileSchedule) -> Decisions:
-    """The template, each axis' extents and role, and the order of the grid."""
+    """The template, each axis' extents, and the loops."""
+    loops = [node for node in walk(schedule.nest) if isinstance(node, Loop)]
     return {
         "template": schedule.template,
         "axes": [_axis_decisions(axis) for axis in schedule.axes],
         "grid": list(schedule.grid),
+        "loops": [[loop.axis, loop.how.value, loop.unroll] for loop in loops],
     }
 
 
 def _axis_decisions(axis: Axis) -> Decisions:
-    plain = {f.name: getattr(axis, f.name) for f in fields(axis) if f.name != "factors"}
-    return plain | {"role": axis.role.value}
+    return {f.name: getattr(axis, f.name) for f in fields(axis) if f.name != "factors"}
 
 
 def name_of(schedule: TileSchedule) -> str:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.axes import KernelAxes
-from tpu_inductor.schedule.types import Axis
+from tpu_inductor.schedule.nesting import Loops
 from tpu_inductor.target import TpuTarget
 
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Axes with tiles and roles, the order of the grid, and why these."""
+    """Axes with their tiles, the loops over them, and why these."""
 
-    axes: tuple[Axis, ...]
-    grid: tuple[str, ...]
+    loops: Loops
     reason: str
 
 

@@ -1,0 +1,168 @@
+"""A kernel as a loop nest: a tree that says what happens where, and over which axes.
+
+    loop rows grid                        for every block of rows
+      fold cols                             over the blocks of columns, in order
+        carry s: reduce_sum f32[256,1]        kept from block to block
+        each                                  for every block:
+          load x; y = mul x x; s += y
+        last                                  after the last one:
+          r = rsqrt s; store r
+
+Memory, cost, verifying, text and printing are folds over it.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tpu_inductor.graph.types import DType
+from tpu_inductor.schedule.arrays import Operand, Order
+
+
+class How(enum.Enum):
+    """How a loop goes over its axis."""
+
+    GRID = "grid"
+    """An axis of the grid; its blocks are independent, and cores may share them."""
+    LOOP = "loop"
+    """In the kernel, over the chunks of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Reads the part of an operand that the loops around are at."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes the value of a result."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """One equation of the region: its result in `order`, its operand i in `reads[i]`.
+
+    What lies beyond the end of the axes `tails` must not count. In a fold that carries the
+    equation its result is added to what is kept.
+    """
+
+    eqn: int
+    order: Order
+    reads: tuple[Order, ...]
+    tails: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What a fold keeps in scratch from block to block: the result so far of equation `eqn`."""
+
+    eqn: int
+    order: Order
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`body` for every block or chunk of an axis; `unroll` turns are written out together."""
+
+    axis: str
+    how: How
+    body: "Nest"
+    unroll: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A reduction or contraction over the blocks of `axes`, which the grid takes in order.
+
+    `each` runs in every block and adds to the carries, `last` after the last block.
+    """
+
+    axes: tuple[str, ...]
+    carries: tuple[Carry, ...]
+    each: "Nest"
+    last: "Nest"
+
+
+Node: TypeAlias = Load | Store | Compute | Loop | Fold
+Nest: TypeAlias = tuple[Node, ...]
+
+
+def children(node: Node) -> tuple[Nest, ...]:
+    """The nests inside a node, in the order in which they run."""
+    if isinstance(node, Loop):
+        return (node.body,)
+    return (node.each, node.last) if isinstance(node, Fold) else ()
+
+
+def walk(nest: Nest) -> Iterator[Node]:
+    """Every node, in the order in which they run."""
+    for node in nest:
+        yield node
+        for inner in children(node):
+            yield from walk(inner)
+
+
+def computes_of(nest: Nest) -> Iterator[Compute]:
+    """Every equation that is computed, in order; one in two orders twice."""
+    return (node for node in walk(nest) if isinstance(node, Compute))
+
+
+def folds_of(nest: Nest) -> Iterator[Fold]:
+    return (node for node in walk(nest) if isinstance(node, Fold))
+
+
+def grid_of(nest: Nest) -> tuple[str, ...]:
+    """The axes of the grid, outermost first: those of folds are the inner ones."""
+    grid: list[str] = []
+    for node in walk(nest):
+        if isinstance(node, Loop) and node.how is How.GRID:
+            grid.append(node.axis)
+        elif isinstance(node, Fold):
+            grid.extend(node.axes)
+    return tuple(grid)
+
+
+def with_operands(nest: Nest, operands: Mapping[Operand, Operand]) -> Nest:
+    """The nest over other operands."""
+    return tuple(_with_operands(node, operands) for node in nest)
+
+
+def _with_operands(node: Node, operands: Mapping[Operand, Operand]) -> Node:
+    if isinstance(node, (Load, Store)):
+        return replace(node, operand=operands[node.operand])
+    if isinstance(node, Loop):
+        return replace(node, body=with_operands(node.body, operands))
+    if isinstance(node, Fold):
+        each, last = (with_operands(nest, operands) for nest in (node.each, node.last))
+        return replace(node, each=each, last=last)
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The axes of a matrix product: which its result takes from the left and from the right side,
+    and which it sums over."""
+
+    rows: Order
+    columns: Order
+    contracted: Order
+
+    def has(self, name: str) -> bool:
+        return name in (*self.rows, *self.columns, *self.contracted)
+
+
+def product_of(node: Compute) -> Product:
+    """The axes of the matrix product that `node` computes."""
+    left, right = node.reads
+    return Product(
+        tuple(a for a in left if a in node.order and a not in right),
+        tuple(a for a in right if a in node.order and a not in left),
+        tuple(a for a in left if a not in node.order),
+    )

@@ -1,0 +1,70 @@
+"""Checks that a nest computes what it reads, before it reads it, and stores every result once."""
+
+from collections import Counter
+from typing import TypeAlias
+
+from tpu_inductor.errors import InvalidIR
+from tpu_inductor.graph.core import Lit, Var
+from tpu_inductor.regions.factors import Access
+from tpu_inductor.schedule.arrays import Operand, Order
+from tpu_inductor.schedule.nest import Compute, Fold, How, Load, Loop, Nest, Store, walk
+from tpu_inductor.schedule.types import TileSchedule
+
+Known: TypeAlias = set[tuple[Order, Var | Access]]
+"""The values that a place in the nest can read: computed ones, and readings of outer ones."""
+
+
+def verify_nest(schedule: TileSchedule) -> None:
+    """Raises InvalidIR for a read of what is not there yet, or a result not stored once."""
+    _verify(schedule, schedule.nest, set(), in_fold=False)
+    stored = Counter(n.operand for n in walk(schedule.nest) if isinstance(n, Store))
+    for operand in schedule.outputs:
+        if stored[operand] != 1:
+            raise _invalid(schedule, f"{operand.var} is stored {stored[operand]} times")
+
+
+def _verify(schedule: TileSchedule, nest: Nest, known: Known, *, in_fold: bool) -> None:
+    for node in nest:
+        if isinstance(node, Load):
+            _verify_operand(schedule, node.operand)
+            known.update((node.operand.order, access) for access in node.operand.accesses)
+        elif isinstance(node, Compute):
+            _verify_reads(schedule, node, known)
+            known.update((node.order, v) for v in schedule.eqns[node.eqn].outputs)
+        elif isinstance(node, Store):
+            if (node.operand.order, node.operand.var) not in known:
+                raise _invalid(schedule, f"{node.operand.var} is stored before it is there")
+        elif isinstance(node, Loop):
+            if node.how is How.GRID and in_fold:
+                raise _invalid(schedule, f"{node.axis} is a grid axis inside a fold")
+            inside = known if node.how is How.GRID else set(known)
+            _verify(schedule, node.body, inside, in_fold=in_fold)
+        else:
+            _verify_fold(schedule, node, known)
+
+
+def _verify_fold(schedule: TileSchedule, fold: Fold, known: Known) -> None:
+    """What follows the last block sees the carries alone: it is a function of its own."""
+    _verify(schedule, fold.each, set(known), in_fold=True)
+    carried: Known = {
+        (carry.order, v) for carry in fold.carries for v in schedule.eqns[carry.eqn].outputs
+    }
+    _verify(schedule, fold.last, carried, in_fold=True)
+
+
+def _verify_operand(schedule: TileSchedule, operand: Operand) -> None:
+    if operand not in schedule.inputs:
+        raise _invalid(schedule, f"{operand.var} is loaded and no operand")
+
+
+def _verify_reads(schedule: TileSchedule, node: Compute, known: Known) -> None:
+    for slot, (value, order) in enumerate(
+        zip(schedule.eqns[node.eqn].inputs, node.reads, strict=True)
+    ):
+        is_there = (order, value) in known or (order, Access(node.eqn, slot)) in known
+        if not isinstance(value, Lit) and not is_there:
+            raise _invalid(schedule, f"{value} is read before it is there")
+
+
+def _invalid(schedule: TileSchedule, flaw: str) -> InvalidIR:
+    return InvalidIR(f"{schedule.region.name}: {flaw}")
