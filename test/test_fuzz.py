@@ -22,9 +22,6 @@ from test.fuzz.worker import Worker
 SHARE = 25
 """Programs that CI judges."""
 
-KNOWN = "resizable"
-"""What stands, as the README says: results cannot be resized."""
-
 
 def program(*statements, inputs=None, results=("y",), **kwargs):
     x = Input("x", ("n", 4), "float32", "normal", 0)
@@ -61,7 +58,7 @@ def test_a_seed_gives_one_program_that_eager_runs(seed):
 
 def test_a_fixed_share_of_programs_is_as_in_eager(capsys):
     given = ["--seed", "8", "--programs", str(SHARE), "--minutes", "60", "--shrink", "0"]
-    assert main([*given, "--ignore", KNOWN]) == 0, capsys.readouterr().out
+    assert main(given) == 0, capsys.readouterr().out
 
 
 def test_a_right_function_shows_no_difference():

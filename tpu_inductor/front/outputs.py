@@ -50,6 +50,17 @@ class _Binding:
     storages: dict[Node, _Storage] = field(default_factory=dict[Node, _Storage])
 
 
+_RETURNED = "tpu_tile_returned"
+
+
+def mark_returned(gm: GraphModule, count: int) -> None:
+    """Notes that the user gets the first `count` results of `gm` alone.
+
+    The others are what a forward saves for its backward, or gradients, which autograd gets.
+    """
+    gm.meta[_RETURNED] = count
+
+
 def bind_outputs(
     b: Builder, gm: GraphModule, sizes: Sizes, env: Mapping[Node, Any]
 ) -> tuple[Output, ...] | Reject:
@@ -66,6 +77,8 @@ def bind_outputs(
         output = _bind_output(binding, item)
         if isinstance(output, Reject):
             return output
+        if isinstance(output, TensorOutput) and i >= gm.meta.get(_RETURNED, len(items)):
+            output = replace(output, is_returned=False)
         if first is not None and isinstance(output, TensorOutput | ArgumentOutput):
             output = SameAsResult(first)
         results.append(output)

@@ -5,11 +5,13 @@ from typing import Any
 
 from functorch.compile import min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
 from tpu_inductor.front.attention import capture_attention
 from tpu_inductor.front.decompose import decompositions
+from tpu_inductor.front.outputs import mark_returned
 
 
 def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,9 +22,19 @@ def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
         with unset_fake_temporarily():
             return compiler(gm, args)
 
+    def compile_forward(gm: GraphModule, args: Sequence[Any]) -> Any:
+        metadata = TracingContext.get().fw_metadata
+        assert metadata is not None  # AOTAutograd has set it before it compiles anything
+        mark_returned(gm, metadata.num_forward_returns)
+        return compile_real(gm, args)
+
+    def compile_backward(gm: GraphModule, args: Sequence[Any]) -> Any:
+        mark_returned(gm, 0)
+        return compile_real(gm, args)
+
     backend = aot_autograd(
-        fw_compiler=compile_real,
-        bw_compiler=compile_real,
+        fw_compiler=compile_forward,
+        bw_compiler=compile_backward,
         inference_compiler=compile_real,
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,

@@ -79,13 +79,15 @@ class TensorOutput:
 
     `value` lies as `base` in storage number `storage`, of which the caller sees `layout`. Results
     of one number share their memory, as torch's do, and have one `value` and `base`; those of
-    different numbers have memory of their own, even where they have one value.
+    different numbers have memory of their own, even where they have one value. What `is_returned`
+    to the user lies in memory that can be resized.
     """
 
     value: Value
     base: Layout
     layout: Layout
     storage: int
+    is_returned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

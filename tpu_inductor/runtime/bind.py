@@ -96,7 +96,10 @@ class Bound:
 
 @dataclass(slots=True)
 class _Binder:
-    """The registers given out so far, by value and form."""
+    """The registers given out so far, by value and form.
+
+    `fixed` have tensors in memory that cannot be resized.
+    """
 
     adapter: Adapter
     registers: list[Any] = field(default_factory=list[Any])
@@ -108,6 +111,7 @@ class _Binder:
     )
     shared: set[Var] = field(default_factory=set[Var])
     eager: set[Var] = field(default_factory=set[Var])
+    fixed: set[int] = field(default_factory=set[int])
     results: set[int] = field(default_factory=set[int])
     steps: list[Step] = field(default_factory=list[Step])
 
@@ -135,12 +139,22 @@ class _Binder:
         if value not in self.tensors:
             target = self.fresh()
             if value in self.arrays and value not in self.given:
-                step = ToTensor(self.adapter, value.type.dtype, self.arrays[value], target)
-                self.steps.append(step)
+                convert = self.adapter.to_torch
+                self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+                self.fixed.add(target)
             else:
                 self._check_given(value)
             self.tensors[value] = target
         return self.tensors[value]
+
+    def returned(self, value: Value) -> int:
+        """The register of `value` as a tensor for the user: in torch's own memory, if it is new."""
+        if value in self.arrays and value not in self.tensors and value not in self.given:
+            assert isinstance(value, Var)
+            target = self.tensors[value] = self.fresh()
+            convert = self.adapter.give_to_torch
+            self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+        return self.tensor(value)
 
     def argument(self, var: Var) -> int:
         """The register of the caller's own tensor."""
@@ -247,8 +261,9 @@ def _bind_tensor_result(b: _Binder, output: TensorOutput, storages: dict[int, _S
 def _bind_storage(b: _Binder, output: TensorOutput, taken: set[int]) -> int:
     """The register with the tensor whose memory is the storage of `output`."""
     value, base = output.value, output.base
-    source = b.tensor(value)
+    source = b.returned(value) if output.is_returned else b.tensor(value)
     is_shared = isinstance(value, Lit) or value in b.shared or value in b.given or source in taken
+    is_shared |= output.is_returned and source in b.fixed
     is_dense = value not in b.eager and base == Layout.row_major(base.dtype, base.shape)
     if is_dense and not is_shared:
         return source

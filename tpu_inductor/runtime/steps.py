@@ -10,12 +10,13 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.interp import run_eqn
 from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.types import DType
-from tpu_inductor.runtime.adapters.protocol import Adapter, Launch
+from tpu_inductor.runtime.adapters.protocol import Adapter, Array, Launch
 from tpu_inductor.runtime.storage import lay_out, lies_as
 
 Registers: TypeAlias = list[Any]
@@ -68,15 +69,15 @@ class EagerStep:
 
 @dataclass(frozen=True, slots=True)
 class ToTensor:
-    """A program's result, for a torch step or the caller."""
+    """A program's result, for a torch step or the caller; `convert` is a method of an adapter."""
 
-    adapter: Adapter
+    convert: Callable[[Array, DType], Tensor]
     dtype: DType
     source: int
     target: int
 
     def run(self, regs: Registers) -> None:
-        regs[self.target] = self.adapter.to_torch(regs[self.source], self.dtype)
+        regs[self.target] = self.convert(regs[self.source], self.dtype)
 
 
 @dataclass(frozen=True, slots=True)

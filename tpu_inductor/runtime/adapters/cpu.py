@@ -25,7 +25,7 @@ from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 from tpu_inductor.runtime.failure import explain_failure
 from tpu_inductor.runtime.fork import describe_fork
-from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, view_numpy
+from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, copy_array, view_numpy
 from tpu_inductor.runtime.load import load_program
 
 
@@ -62,6 +62,9 @@ class CpuAdapter:
 
     def to_torch(self, array: Array, dtype: DType) -> Tensor:
         return adopt_array(array)
+
+    def give_to_torch(self, array: Array, dtype: DType) -> Tensor:
+        return copy_array(array, dtype)
 
     def compile(self, program: Program, interpret: Interpret) -> Launch:
         launch = _launcher(program, interpret)

@@ -48,7 +48,11 @@ class Adapter(Protocol):
         ...
 
     def to_torch(self, array: Array, dtype: DType) -> Tensor:
-        """A launch's result as a tensor that owns its memory."""
+        """A launch's result as a tensor that owns its memory; its storage may have a fixed size."""
+        ...
+
+    def give_to_torch(self, array: Array, dtype: DType) -> Tensor:
+        """A launch's result in memory of torch's own, whose storage can be resized."""
         ...
 
     def compile(self, program: Program, interpret: Interpret) -> Launch:
