@@ -1,8 +1,8 @@
 """Regions that stream, and an executor that runs a stream block by block in torch.
 
-    graph = build(attention)
-    stream = stream_of(graph)
-    got = run_stream(stream, values, block=16)
+graph = build(attention)
+stream = stream_of(graph)
+got = run_stream(stream, values, block=16)
 """
 
 import math
@@ -24,6 +24,7 @@ from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring, factorise
+from tpu_inductor.streams.constants import copy_constants
 from tpu_inductor.streams.stream import Stream, find_stream
 
 START: dict[str, Callable[[torch.dtype], object]] = {
@@ -59,8 +60,9 @@ def find(graph: Graph, size: int | None = None) -> Stream | Reject:
     """The graph as a stream along its axis of `size` elements, or its last closed one."""
     factoring = factorise(graph.eqns, FACTOR_RULES)
     assert isinstance(factoring, Factoring), factoring
-    axis = axis_of(graph, factoring)
-    if size is not None:
+    if size is None:
+        axis = axis_of(graph, factoring)
+    else:
         axis = frozenset(f for f in factoring.factors if f.size == size)
     outputs = tuple(v for v in graph.outputs if isinstance(v, Var))
     return find_stream(graph.eqns, graph.inputs, outputs, factoring, axis)
@@ -112,10 +114,9 @@ class Runner:
         wanted = {tag for c in self.stream.carries if c.repair for tag in c.repair.tags}
         for i in self.stream.body:
             eqn = self.stream.eqns[i]
-            if i not in self.carries and all(v in self.env for v in eqn.operands):
-                if not self.lies_along(self.stream.factoring.values[eqn.out]):
-                    if not any(map(self.lies_along, self.operand_dims(i))):
-                        self.execute((i,))
+            dims = (self.stream.factoring.values[eqn.out], *self.operand_dims(i))
+            if i not in self.carries and not any(map(self.lies_along, dims)):
+                self.execute((i,))
         assert wanted <= self.env.keys()
 
     def run_block(self) -> None:
@@ -143,10 +144,11 @@ class Runner:
             (self.env[eqn.out],) = run_eqn(eqn, operands)
             original = self.stream.eqns[i]
             self.env[original.out] = self.env.pop(eqn.out)
-            if eqn.prim == "iota" and self.factor in self.stream.factoring.values[original.out][
-                eqn.attrs.dim
-            ]:
-                self.env[original.out] += self.start
+            if (
+                eqn.prim == "iota"
+                and self.factor in self.stream.factoring.values[original.out][eqn.attrs.dim]
+            ):
+                self.env[original.out] = self.env[original.out] + self.start
 
     def blocked(self, index: int) -> Eqn:
         eqn = self.stream.eqns[index]
@@ -200,9 +202,7 @@ def check_stream(
     want = run(graph, values)
     for block in blocks:
         for got, wanted in zip(run_stream(stream, values, block), want, strict=True):
-            torch.testing.assert_close(
-                got, wanted, rtol=tolerance, atol=tolerance, equal_nan=True
-            )
+            torch.testing.assert_close(got, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
     return stream
 
 
@@ -224,6 +224,7 @@ def trace(fn: Callable[..., Tensor], *args: Tensor) -> tuple[Graph, list[Tensor]
     imported = import_fx(gm, "forward", {})
     assert not isinstance(imported, Reject), imported
     graph = simplify(imported.graph)
+    graph = replace(graph, eqns=copy_constants(graph.eqns, graph.inputs))
     layouts = imported.signature.inputs
     dense = [x.permute(i.perm).contiguous() for x, i in zip(inputs, layouts, strict=True)]
     return graph, dense + [x for _, x in imported.constants]

@@ -5,14 +5,16 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from kernel_graphs import BOOL, BF16, F32, build, tensor
-from stream_programs import check_stream, find, refusal_of, run_stream, stream_of, trace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_graphs import BOOL, F32, build, tensor
+from stream_programs import check_stream, refusal_of, run_stream, stream_of, trace
 
-from tpu_inductor.errors import Reject
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Graph, Value, Var
 from tpu_inductor.graph.interp import run
+from tpu_inductor.graph.simplify import drop_dead
 from tpu_inductor.graph.types import DType
 
 F64 = DType.F64
@@ -57,7 +59,7 @@ class Rows:
 
 
 def make(program) -> Graph:
-    return build(lambda b: program(Rows(b)))
+    return drop_dead(build(lambda b: program(Rows(b))))
 
 
 def values(kind: str = "plain") -> list[torch.Tensor]:
@@ -215,7 +217,7 @@ def shifted_by_another(r: Rows):
 
 def wide_statistics(r: Rows):
     """Row statistics that are spread before anything is computed of them."""
-    e, total, peak = r.grown(r.s)
+    _, total, peak = r.grown(r.s)
     spread = [r.b.broadcast_to(x, (ROWS, KEYS)) for x in (total, peak)]
     lse = r.op("add", spread[1], r.op("log", spread[0]))
     return r.dot(r.op("exp", r.op("sub", r.s, lse)))
@@ -262,13 +264,15 @@ def test_every_split_gives_the_result_of_the_whole(program):
     check_stream(make(program), values())
 
 
+EDGES = [
+    *(normalise_last, masked, masked_after, safe, guarded, clamped, by_logarithm, log_sum_exp),
+    *(sinks, differential, softmin, causal, soft_cap, alibi, backward, wide_statistics),
+    online_maximum,
+]
+
+
 @pytest.mark.parametrize("kind", ["hidden", "nan", "low", "large", "huge"])
-@pytest.mark.parametrize(
-    "program",
-    [normalise_last, masked, masked_after, safe, guarded, clamped, by_logarithm, log_sum_exp]
-    + [sinks, differential, softmin, causal, soft_cap, alibi, backward, wide_statistics]
-    + [online_maximum],
-)
+@pytest.mark.parametrize("program", EDGES)
 def test_hidden_infinite_and_large_scores_end_as_in_the_whole(program, kind):
     check_stream(make(program), values(kind))
 
@@ -321,7 +325,7 @@ def rounded(r: Rows):
 
 
 def temperature(r: Rows):
-    e, _, peak = r.grown(r.s)
+    _, _, peak = r.grown(r.s)
     rate = r.op("div", 1.0, r.total(r.op("mul", r.s, r.s)))
     return r.dot(r.op("exp", r.op("sub", r.op("mul", r.s, rate), peak)))
 
@@ -358,8 +362,7 @@ def test_what_cannot_be_repaired_is_refused_with_its_operator(program, reason):
     assert reason in refusal_of(make(program), size=KEYS)
 
 
-# -- as torch traces it -----------------------------------------------------------------------------
-Q, K, V = (torch.randn(2, 3, 24, 8, dtype=torch.float64) for _ in range(3))
+# -- as torch traces it ------------------------------------------------------------
 
 
 def by_matmul(q, k, v):
@@ -378,15 +381,15 @@ def with_tril(q, k, v):
 
 
 def with_arange(q, k, v):
-    place = torch.arange(24)
-    hidden = (place[None, :] > place[:, None]) | (place[None, :] < 2)
+    rows, keys = torch.arange(24)[:, None], torch.arange(24)[None, :]
+    hidden = (keys > rows) | (keys < 2)
     scores = torch.where(hidden, float("-inf"), q @ k.transpose(-1, -2))
     return F.softmax(scores, -1) @ v
 
 
 def with_finite_mask(q, k, v):
-    place = torch.arange(24)
-    bias = torch.where(place[None, :] > place[:, None], torch.finfo(q.dtype).min, 0.0)
+    rows, keys = torch.arange(24)[:, None], torch.arange(24)[None, :]
+    bias = torch.where(keys > rows, -1e9, 0.0).to(q.dtype)
     return F.softmax(q @ k.transpose(-1, -2) + bias, -1) @ v
 
 
@@ -404,8 +407,8 @@ def sdpa(q, k, v):
     [by_matmul, by_einsum, with_tril, with_arange, with_finite_mask, with_log_sum_exp, sdpa],
 )
 def test_attention_streams_along_its_keys_in_every_spelling(fn):
-    keys, values_ = (torch.randn(2, 3, 24, 8, dtype=torch.float64) for _ in range(2))
-    graph, inputs = trace(fn, Q, keys, values_)
+    q, k, v = (torch.randn(2, 3, 24, 8, dtype=torch.float64) for _ in range(3))
+    graph, inputs = trace(fn, q, k, v)
     check_stream(graph, inputs, blocks=(1, 7, 24))
 
 
@@ -421,9 +424,8 @@ def test_narrow_attention_is_as_exact_as_eager(dtype):
     q, k, v = (torch.randn(1, 2, 33, 64, generator=rng) for _ in range(3))
     q, k, v = (q * 10).to(dtype), k.to(dtype), v.to(dtype)
     graph, inputs = trace(fn, q, k, v)
-    exact = fn(*(x.double() for x in (q, k, v)))
-    scores = (q @ k.transpose(-1, -2)).double()
-    exact = torch.softmax(scores, -1) @ v.double()
+    wide = [x.double() for x in (q, k, v)]
+    exact = F.softmax(wide[0] @ wide[1].transpose(-1, -2), -1) @ wide[2]
     eager = (fn(q, k, v).double() - exact).square().mean().sqrt()
     for block in (8, 33):
         (got,) = run_stream(stream_of(graph), inputs, block)
@@ -461,3 +463,86 @@ def backward32(b: Builder):
     p = b.op("div", e, b.reduce("reduce_sum", e, (1,), True))
     slope = b.op("sub", t, b.reduce("reduce_sum", b.op("mul", p, t), (1,), True))
     return b.one("dot", b.op("mul", p, slope), v, attrs=A.Dot((1,), (0,), (), (), "highest", F32))
+
+
+# -- random programs ------------------------------------------------------------------------------
+@st.composite
+def programs(draw):
+    """A random weight of each key, from what streams, and a random sum of weighted values."""
+
+    def program(r: Rows):
+        s = r.s
+        for _ in range(draw(st.integers(0, 2))):
+            s = draw(st.sampled_from([scaled, biased, capped, hidden]))(r, s)
+        weight = draw(st.sampled_from([grown, weighed, by_lse, scored, rooted]))(r, s)
+        for _ in range(draw(st.integers(0, 3))):
+            weight = draw(st.sampled_from([times, over_row, hidden_after, negated, less]))(
+                r, weight
+            )
+        return [r.dot(weight), r.total(weight)]
+
+    return make(program)
+
+
+def scaled(r: Rows, s: Var) -> Var:
+    return r.op("mul", s, 0.5)
+
+
+def biased(r: Rows, s: Var) -> Var:
+    return r.op("add", s, r.r)
+
+
+def capped(r: Rows, s: Var) -> Var:
+    return r.op("tanh", s)
+
+
+def hidden(r: Rows, s: Var) -> Var:
+    return r.op("select", r.seen, s, -math.inf)
+
+
+def grown(r: Rows, s: Var) -> Var:
+    return r.grown(s)[0]
+
+
+def weighed(r: Rows, s: Var) -> Var:
+    return r.softmax(s)
+
+
+def by_lse(r: Rows, s: Var) -> Var:
+    _, total, peak = r.grown(s)
+    return r.op("exp", r.op("sub", s, r.op("add", peak, r.op("log", total))))
+
+
+def scored(r: Rows, s: Var) -> Var:
+    return r.op("div", r.t, r.total(r.op("abs", r.t), "reduce_max"))
+
+
+def rooted(r: Rows, s: Var) -> Var:
+    return r.op("mul", r.t, r.op("rsqrt", r.total(r.op("mul", r.t, r.t))))
+
+
+def times(r: Rows, weight: Var) -> Var:
+    return r.op("mul", weight, r.t)
+
+
+def over_row(r: Rows, weight: Var) -> Var:
+    return r.op("div", weight, r.op("exp", r.r))
+
+
+def hidden_after(r: Rows, weight: Var) -> Var:
+    return r.op("select", r.seen, weight, 0.0)
+
+
+def negated(r: Rows, weight: Var) -> Var:
+    return r.op("neg", weight)
+
+
+def less(r: Rows, weight: Var) -> Var:
+    """Less its own mean: one more pass in the region as it stands."""
+    return r.op("sub", weight, r.op("mul", r.total(weight), 1 / KEYS))
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs(), st.sampled_from(["plain", "hidden", "large"]), st.sampled_from([7, 64]))
+def test_random_programs_give_the_result_of_the_whole(graph, kind, block):
+    check_stream(graph, values(kind), size=KEYS, blocks=(block,), tolerance=1e-8)

@@ -20,6 +20,8 @@ from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.streams.axis import NotStreamable
 
+NONE = A.NoAttrs()
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -35,7 +37,7 @@ class Apply:
 
     prim: str
     args: tuple["Delta", ...]
-    attrs: A.Attrs = A.NoAttrs()
+    attrs: A.Attrs = NONE
 
 
 Delta: TypeAlias = Change | Apply
@@ -148,8 +150,10 @@ class Actions:
 
 
 _KEEP_SIGN = frozenset(
-    ["add", "mul", "div", "min", "select", "convert", "broadcast", "reshape", "transpose", "dot"]
-    + ["reduce_sum", "reduce_max", "reduce_min"]
+    [
+        *("add", "mul", "div", "min", "select", "convert", "broadcast", "reshape", "transpose"),
+        *("dot", "reduce_sum", "reduce_max", "reduce_min"),
+    ]
 )
 
 

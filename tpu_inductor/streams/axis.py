@@ -1,8 +1,8 @@
 """How the values of a region depend on the axis that is streamed.
 
-A value *varies* if it changes along the axis: one that only repeats along it (the broadcast of a row
-statistic) has the axis's extent and does not vary. A value is *late* if it depends on what closes
-the axis, so that it changes from block to block; a late value that does not vary is a *tag*.
+A value *varies* if it changes along the axis: one that only repeats along it (the broadcast of a
+row statistic) has the axis's extent and does not vary. A value is *late* if it depends on what
+closes the axis, so that it changes from block to block; one that does not vary is a *tag*.
 """
 
 import math
@@ -120,6 +120,4 @@ def _closes(
 
 def _makes_positions(eqn: Eqn, factoring: Factoring, axis: frozenset[Factor]) -> bool:
     attrs = eqn.attrs
-    return isinstance(attrs, A.Iota) and not axis.isdisjoint(
-        factoring.values[eqn.out][attrs.dim]
-    )
+    return isinstance(attrs, A.Iota) and not axis.isdisjoint(factoring.values[eqn.out][attrs.dim])

@@ -101,14 +101,12 @@ class _Reduction:
         return _take_steps(rw, eqn, kept, steps, shown)
 
 
-def _shown(
-    rw: Rewriter, eqn: Eqn, term: Term, kept: Var, along: tuple[int, ...]
-) -> Var | None:
+def _shown(rw: Rewriter, eqn: Eqn, term: Term, kept: Var, along: tuple[int, ...]) -> Var | None:
     """Where a masked sum has a contributor: elsewhere it is what it is, whatever the tags are."""
     moves = term.steps or (isinstance(term.base, Var) and term.base in rw.late)
     if not (term.masks and moves):
         return None
-    if term.counts and not (term.base in rw.late):
+    if term.counts and term.base not in rw.late:
         shown = rw.row_op(eqn, "ne", kept, rw.builder.lit(0, kept.type.dtype))
     else:
         mask = term.masks[0]
@@ -143,7 +141,9 @@ def _close_dot(rw: Rewriter, index: int) -> Value:
     closer = _Contraction(rw, eqn, attrs, along)
     pairs = [(a, b) for a in sides[0] for b in sides[1]]
     return _add_terms(
-        rw, eqn, [(replace(a, negative=a.negative != b.negative), closer.finish(a, b)) for a, b in pairs]
+        rw,
+        eqn,
+        [(replace(a, negative=a.negative != b.negative), closer.finish(a, b)) for a, b in pairs],
     )
 
 

@@ -32,7 +32,7 @@ def guard_tags(rw: Rewriter, results: tuple[Value, ...], outputs: tuple[Var, ...
 
     Raises NotStreamable where what is closed cannot be repaired.
     """
-    live = drop_dead(Graph("", (), rw.eqns, results)).eqns
+    live = drop_dead(Graph("", (), rw.eqns, (*results, *rw.shown.values()))).eqns
     closings = [eqn for eqn in live if eqn.out in rw.closings]
     moves = {eqn.out: found for eqn in closings if (found := find_moves(rw, eqn)) is not None}
     start = len(rw.builder.sink.eqns)
@@ -44,9 +44,12 @@ def guard_tags(rw: Rewriter, results: tuple[Value, ...], outputs: tuple[Var, ...
     ready = {out: write_repair(rw, m, guards) for out, m in moves.items()}
     body = _insert_guards(live, rw.eqns[start:], guards, rw)
     done, finals = _complete(rw, body, moves, guards, results)
-    eqns = _name_outputs(rw.builder, done, finals, outputs)
-    eqns = drop_dead(Graph("", (), eqns, outputs)).eqns
-    return Guarded(eqns, {e.out: rw.closings[e.out] for e in closings}, ready)
+    eqns, names = _name_outputs(rw.builder, done, finals, outputs)
+    return Guarded(
+        drop_dead(Graph("", (), eqns, outputs)).eqns,
+        {_renamed(names, e.out): rw.closings[e.out] for e in closings},
+        {_renamed(names, out): _rename_tags(names, repair) for out, repair in ready.items()},
+    )
 
 
 def _tags(moves: dict[Var, Moves]) -> dict[Var, set[str]]:
@@ -99,9 +102,7 @@ def _complete(
     return [*body, *rw.eqns[start:]], ends
 
 
-def _whole(
-    rw: Rewriter, moves: Moves, guards: dict[Var, Var], new: dict[Var, Value]
-) -> Value:
+def _whole(rw: Rewriter, moves: Moves, guards: dict[Var, Var], new: dict[Var, Value]) -> Value:
     """What is kept, as it would be with the tags of the whole axis."""
     eqn = moves.eqn
     change = write_change(rw, moves, {tag: guards.get(tag, tag) for tag in new}, new)
@@ -116,10 +117,10 @@ def _whole(
 
 def _name_outputs(
     builder: Builder, eqns: list[Eqn], results: tuple[Value, ...], outputs: tuple[Var, ...]
-) -> tuple[Eqn, ...]:
+) -> tuple[tuple[Eqn, ...], dict[Var, Value]]:
     """Gives results the names of the outputs; what had such a name gets a new one.
 
-    A result that has another name to keep is copied.
+    A result that has another name to keep is copied. Also returns the new names.
     """
     names: dict[Var, Value] = {}
     copies: list[Eqn] = []
@@ -134,9 +135,14 @@ def _name_outputs(
             attrs = A.Reshape(output.type.shape)
             copies.append(Eqn("reshape", (result,), (output,), attrs, COMPILER))
     inside = [replace(e, outputs=tuple(_renamed(names, v) for v in e.outputs)) for e in eqns]
+    every = (*inside, *copies)
     return tuple(
-        replace(e, inputs=tuple(_mapped(names, v) for v in e.inputs)) for e in (*inside, *copies)
-    )
+        replace(e, inputs=tuple(_mapped(names, v) for v in e.inputs)) for e in every
+    ), names
+
+
+def _rename_tags(names: dict[Var, Value], repair: Repair) -> Repair:
+    return replace(repair, tags=tuple(_renamed(names, tag) for tag in repair.tags))
 
 
 def _renamed(names: dict[Var, Value], var: Var) -> Var:

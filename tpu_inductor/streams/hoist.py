@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.streams.action import constant_of
@@ -73,7 +72,12 @@ def _negated(terms: Terms) -> Terms:
 
 def _negate(rw: Rewriter, index: int) -> Terms | None:
     terms = split_terms(rw, index, 0)
-    return None if all(t.is_plain for t in terms) and len(terms) == 1 else _negated(terms)
+    return None if _are_plain(terms) else _negated(terms)
+
+
+def _are_plain(terms: Terms) -> bool:
+    """Whether nothing was taken out."""
+    return len(terms) == 1 and all(t.is_plain for t in terms)
 
 
 def _product(rw: Rewriter, index: int) -> Terms | None:
@@ -84,7 +88,7 @@ def _product(rw: Rewriter, index: int) -> Terms | None:
             f"not streamable: the product of two differences with a running reduction, written "
             f"out as a sum, loses what they have in common - {eqn.origin.place}"
         )
-    if len(left) == len(right) == 1 and left[0].is_plain and right[0].is_plain:
+    if _are_plain(left) and _are_plain(right):
         return None
     return tuple(_multiply(rw, eqn, a, b) for a in left for b in right)
 
@@ -108,7 +112,7 @@ def _quotient(rw: Rewriter, index: int) -> Terms | None:
     terms = split_terms(rw, index, 0)
     if is_late:
         return tuple(replace(t, steps=(*t.steps, ("div", rw.row(divisor)))) for t in terms)
-    if len(terms) == 1 and terms[0].is_plain:
+    if _are_plain(terms):
         return None
     one, by = Lit(1.0, eqn.out.type.dtype), rw.wide(index, 1)
     return tuple(
@@ -168,7 +172,7 @@ def _chosen(rw: Rewriter, index: int, branches: list[Terms]) -> Terms:
 
 def _view(rw: Rewriter, index: int) -> Terms | None:
     terms = split_terms(rw, index, 0)
-    if len(terms) == 1 and terms[0].is_plain:
+    if _are_plain(terms):
         return None
     return tuple(
         replace(
@@ -185,7 +189,7 @@ def _convert(rw: Rewriter, index: int) -> Terms | None:
     eqn = rw.use.eqns[index]
     source, target = eqn.inputs[0].type.dtype, eqn.out.type.dtype
     terms = split_terms(rw, index, 0)
-    if not source.is_float or (len(terms) == 1 and terms[0].is_plain):
+    if not source.is_float or _are_plain(terms):
         return None
     if not _keeps_range(source, target) and not all(_is_within_one(rw, t.base) for t in terms):
         return None

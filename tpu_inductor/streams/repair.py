@@ -8,7 +8,7 @@ they do when the region is evaluated whole (NaN for a softmax).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tpu_inductor.graph import attrs as A
@@ -86,7 +86,9 @@ def _check_legal(eqn: Eqn, action: Scale | Shift) -> None:
         how = "scales with a running reduction"
         how += "" if action.positive else " that may be negative" if is_extreme else ""
     if not legal:
-        raise NotStreamable(f"not streamable: {eqn.prim} of a value that {how} - {eqn.origin.place}")
+        raise NotStreamable(
+            f"not streamable: {eqn.prim} of a value that {how} - {eqn.origin.place}"
+        )
 
 
 def write_repair(rw: Rewriter, moves: Moves, guarded: Mapping[Var, Var]) -> Repair:
@@ -182,7 +184,7 @@ def _value_at_start(rw: Rewriter, value: Value) -> float | None:
     return float(_ON_NUMBERS[eqn.prim](*given))
 
 
-_ON_NUMBERS = {
+_ON_NUMBERS: dict[str, Callable[..., float]] = {
     "eq": lambda x, y: x == y,
     "ne": lambda x, y: x != y,
     "lt": lambda x, y: x < y,
@@ -190,10 +192,10 @@ _ON_NUMBERS = {
     "gt": lambda x, y: x > y,
     "ge": lambda x, y: x >= y,
     "not": lambda x: not x,
-    "abs": abs,
+    "abs": lambda x: abs(x),
     "neg": lambda x: -x,
-    "max": max,
-    "min": min,
+    "max": lambda x, y: max(x, y),
+    "min": lambda x, y: min(x, y),
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
     "mul": lambda x, y: x * y,
