@@ -412,6 +412,24 @@ def test_attention_streams_along_its_keys_in_every_spelling(fn):
     check_stream(graph, inputs, blocks=(1, 7, 24))
 
 
+def test_shared_heads_in_bfloat16_keep_their_casts_in_the_body():
+    """Half the heads of keys and values, causal: the weights are rounded before they are divided."""
+
+    def fn(q, k, v):
+        k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+        hidden = torch.arange(24)[None, :] > torch.arange(24)[:, None]
+        scores = (q @ k.transpose(-1, -2) * 0.25).masked_fill(hidden, -math.inf)
+        return F.softmax(scores, -1, dtype=torch.float32).to(q.dtype) @ v
+
+    q = torch.randn(1, 6, 24, 16).bfloat16()
+    k, v = (torch.randn(1, 3, 24, 16).bfloat16() for _ in range(2))
+    graph, inputs = trace(fn, q, k, v)
+    stream = check_stream(graph, inputs, blocks=(7, 24), tolerance=2e-2)
+    assert [stream.eqns[c.eqn].prim for c in stream.carries] == ["reduce_max", "reduce_sum", "dot"]
+    assert "div" not in [stream.eqns[i].prim for i in stream.body]
+    assert stream.eqns[stream.carries[-1].eqn].inputs[0].type.dtype is DType.BF16
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_narrow_attention_is_as_exact_as_eager(dtype):
     """Softmax in float32 with casts, scores of magnitude 100."""
