@@ -413,7 +413,7 @@ def test_attention_streams_along_its_keys_in_every_spelling(fn):
 
 
 def test_shared_heads_in_bfloat16_keep_their_casts_in_the_body():
-    """Half the heads of keys and values, causal: the weights are rounded before they are divided."""
+    """Half the heads of keys, causal: the weights are rounded before they are divided."""
 
     def fn(q, k, v):
         k, v = (x.repeat_interleave(2, 1) for x in (k, v))
