@@ -18,14 +18,15 @@ from tpu_inductor.schedule.rates import PRIMITIVE_CYCLES, PRIMITIVE_CYCLES_6
 ROOT = Path(tpu_inductor.__file__).parent
 FILES = sorted(p.relative_to(ROOT) for p in ROOT.rglob("*.py"))
 
-# Imports point to the left. Schedules and templates define each other's types.
+# Imports point to the left. Schedules and templates define each other's types, and regions ask
+# whether equations stream, which is a question about their factors.
 LAYERS = (
     {"errors"},
     {"graph"},
     {"options", "target"},
     {"lowerings"},
     {"front"},
-    {"regions"},
+    {"regions", "streams"},
     {"schedule", "templates"},
     {"codegen"},
     {"runtime"},

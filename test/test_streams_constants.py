@@ -1,0 +1,30 @@
+"""Constants are copied for each of their readers."""
+
+from kernel_graphs import I32, build, tensor
+
+from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.core import Graph
+from tpu_inductor.graph.verify import verify
+from tpu_inductor.regions.factor_rules import FACTOR_RULES
+from tpu_inductor.regions.factors import Factoring, factorise
+from tpu_inductor.streams.constants import copy_constants
+
+
+def causal(b: Builder):
+    """A mask of one iota along both of its dimensions."""
+    place = b.iota((8,), I32, 0)
+    seen = b.op("le", b.reshape(place, (1, 8)), b.reshape(place, (8, 1)))
+    return b.op("select", seen, tensor(b, "x", (8, 8), I32), b.lit(0, I32))
+
+
+def test_positions_along_two_axes_become_two_values():
+    graph = build(causal)
+    copied = Graph("copied", graph.inputs, copy_constants(graph.eqns, graph.inputs), graph.outputs)
+    verify(copied)
+    assert sum(eqn.prim == "iota" for eqn in copied.eqns) == 2
+    assert isinstance(factorise(copied.eqns, FACTOR_RULES), Factoring)
+
+
+def test_a_constant_with_one_reader_stays():
+    graph = build(lambda b: b.op("add", tensor(b, "x", (8,), I32), b.iota((8,), I32, 0)))
+    assert copy_constants(graph.eqns, graph.inputs) == graph.eqns
