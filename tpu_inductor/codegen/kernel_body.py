@@ -7,7 +7,7 @@ def _():
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tpu_inductor.codegen.body import CHUNK_AT, Body
 from tpu_inductor.codegen.expr_literal import dtype_text
@@ -18,7 +18,7 @@ from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import flat
-from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Load, Loop, Nest, Node
+from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Keep, Load, Loop, Nest, Node, Take
 from tpu_inductor.schedule.types import TileSchedule
 
 
@@ -76,6 +76,11 @@ class _Printer:
             self._loop(body, node)
         elif isinstance(node, Fold):
             self._fold(body, node)
+        elif isinstance(node, Take):
+            assert node.carry.old is not None
+            _take(body, node.carry, self.accs[node.carry], node.carry.old)
+        elif isinstance(node, Keep):
+            _keep(body, node.carry, self.accs[node.carry])
         else:
             body.store(node.operand)
 
@@ -114,11 +119,11 @@ class _Printer:
         body.lines += [f"@pl.when({first})", "def _initialise():"]
         body.lines += [f"    {_initial_text(body, c, self.accs[c])}" for c in fold.carries]
         body.lines.append("")
-        gathering = {carry.eqn: self.accs[carry] for carry in fold.carries}
+        gathering = {c.eqn: self.accs[c] for c in fold.carries if c.old is None}
         _Printer(self.accs, gathering).nest(body, fold.each)
         after = body.after()
         for carry in fold.carries:
-            _take(after, carry, self.accs[carry])
+            _take(after, carry, self.accs[carry], body.schedule.eqns[carry.eqn].out)
         self.nest(after, fold.last)
         body.lines += ["", f"@pl.when({last})", "def _finish():"]
         body.lines += [f"    {line}" for line in after.lines]
@@ -133,8 +138,7 @@ def _gather_text(body: Body, node: Compute, ref: str) -> str:
 
 
 def _initial_text(body: Body, carry: Carry, ref: str) -> str:
-    eqn = body.schedule.eqns[carry.eqn]
-    identity = identity_text(eqn.prim, _operand_type(eqn))
+    identity = identity_text(carry.closing.prim, _operand_type(carry.closing))
     return f"{ref}[...] = jnp.full({carry.shape}, {identity}, {dtype_text(carry.dtype)})"
 
 
@@ -142,15 +146,24 @@ def _operand_type(eqn: Eqn) -> DType:
     return DType.F32 if PRIMS[eqn.prim].kind is Kind.DOT else eqn.inputs[0].type.dtype
 
 
-def _take(body: Body, carry: Carry, ref: str) -> None:
-    """What a fold has gathered, as the value of its equation."""
+def _take(body: Body, carry: Carry, ref: str, var: Var) -> None:
+    """What a fold has gathered so far, as the value `var`."""
     schedule = body.schedule
     eqn, text = schedule.eqns[carry.eqn], f"{ref}[...]"
-    if eqn.out.type.dtype is DType.BOOL:
+    if var.type.dtype is DType.BOOL:
         text = f"{text} != 0"
     factors = flat(schedule.factoring.values[eqn.out])
     axes = (a for a in schedule.axes if not a.factors or not factors.isdisjoint(a.factors))
-    body.values[carry.order, eqn.out] = body.define(eqn, text, frozenset(a.name for a in axes))
+    named = replace(eqn, outputs=(var,))
+    body.values[carry.order, var] = body.define(named, text, frozenset(a.name for a in axes))
+
+
+def _keep(body: Body, carry: Carry, ref: str) -> None:
+    var = body.schedule.eqns[carry.eqn].out
+    text = body.values[carry.order, var].text
+    if var.type.dtype is DType.BOOL:
+        text = f"jnp.where({text}, 1, 0)"
+    body.lines.append(f"{ref}[...] = {text}")
 
 
 def _all_at(body: Body, fold: Fold, *, last: bool) -> str:

@@ -20,20 +20,24 @@ from tpu_inductor.regions.flow import Flow
 from tpu_inductor.regions.groups import Group, build_group, factoring_of
 from tpu_inductor.regions.mosaic import reject_for_mosaic
 from tpu_inductor.regions.proposal import Context, Proposal, find_boundary, join_groups
-from tpu_inductor.regions.rules import JOIN_RULES
+from tpu_inductor.regions.rules import JOIN_RULES, LongRows
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.target import TpuTarget
 
 
 @dataclass(slots=True)
 class Growth:
-    """The groups so far, by leader, and what was refused on the way."""
+    """The groups so far, by leader, and what was refused on the way.
+
+    Pairs that are `waiting` are tried again when one of them has grown.
+    """
 
     flow: Flow
     groups: dict[int, Group] = field(default_factory=dict[int, Group])
     left: dict[int, str] = field(default_factory=dict[int, str])
     refused: dict[int, dict[str, None]] = field(default_factory=dict[int, dict[str, None]])
     failed: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    waiting: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ class Grower:
             if now > score:
                 heapq.heappush(queue, (now, i, j))
             elif now < 0:
-                self._join(growth, a, b)
+                for pair in self._join(growth, a, b):
+                    heapq.heappush(queue, (-self._saved(growth, *pair), *pair))
         return growth
 
     def factoring(self, group: Group) -> Factoring:
@@ -146,22 +151,34 @@ class Grower:
         boundary = find_boundary(self.context.wiring, growth.groups[a], growth.groups[b])
         return boundary.saved_bytes
 
-    def _join(self, growth: Growth, a: int, b: int) -> None:
+    def _join(self, growth: Growth, a: int, b: int) -> list[tuple[int, int]]:
+        """Makes two groups one if the rules allow. Returns the pairs to try again."""
         one, other = growth.groups[a], growth.groups[b]
         versions = one.version, other.version
         if versions in growth.failed:
-            return
+            return []
         mark = self.context.unifier.mark()
         found = self._try(growth, a, b)
         if isinstance(found, Reject):
             self.context.unifier.undo(mark)
             growth.failed.update((versions, (other.version, one.version)))
             growth.refused.setdefault(b, {})[f"{self._name(a)}: {found.reason}"] = None
-            return
+            if isinstance(found, LongRows):
+                growth.waiting.add((a, b))
+            return []
         growth.flow.merge(a, b)
         growth.groups[a] = self._accept(found)
         del growth.groups[b]
         growth.refused[a] = growth.refused.pop(a, {}) | growth.refused.pop(b, {})
+        return self._awake(growth, a)
+
+    def _awake(self, growth: Growth, grown: int) -> list[tuple[int, int]]:
+        """The waiting pairs of which one has become part of the group `grown`."""
+        of = growth.flow.leader
+        found = [pair for pair in growth.waiting if grown in map(of, pair)]
+        growth.waiting.difference_update(found)
+        now = ((of(i), of(j)) for i, j in sorted(found))
+        return [(a, b) for a, b in now if a != b]
 
     def _try(self, growth: Growth, a: int, b: int) -> Proposal | Reject:
         if growth.flow.closes_cycle(a, b):

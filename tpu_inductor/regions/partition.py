@@ -16,7 +16,9 @@ from tpu_inductor.regions.factors import Factoring
 from tpu_inductor.regions.groups import Group
 from tpu_inductor.regions.grow import Grower
 from tpu_inductor.regions.neighbours import find_losers
+from tpu_inductor.regions.proposal import Proposal
 from tpu_inductor.regions.region import Partition, Region, Segment, Tier
+from tpu_inductor.regions.rules import streams_rows
 from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
@@ -28,6 +30,7 @@ class _Node:
     tier: Tier
     members: tuple[int, ...]
     factoring: Factoring | None = None
+    streams: bool = False
     reason: str = ""
     refused: tuple[str, ...] = ()
 
@@ -63,7 +66,8 @@ def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> 
         taken |= group.compute
         refused = tuple(growth.refused.get(leader, {}))
         members, factoring = tuple(sorted(group.members)), grower.factoring(group)
-        nodes.append(_Node(Tier.PALLAS, members, factoring, refused=refused))
+        streams = streams_rows(Proposal.alone(grower.context, group))
+        nodes.append(_Node(Tier.PALLAS, members, factoring, streams, refused=refused))
     nodes += [
         _single(i, eqn, left)
         for i, eqn in enumerate(wiring.graph.eqns)
@@ -230,7 +234,17 @@ def _regions(
         outputs = tuple(v for v in _makes(wiring, node) if v in needed)
         needed.update(reads)
         regions.append(
-            Region(name, node.tier, eqns, reads, outputs, node.factoring, node.reason, node.refused)
+            Region(
+                name,
+                node.tier,
+                eqns,
+                reads,
+                outputs,
+                node.factoring,
+                node.streams,
+                node.reason,
+                node.refused,
+            )
         )
     return tuple(reversed(regions))
 

@@ -19,8 +19,8 @@ class Tier(enum.Enum):
 class Region:
     """Equations that run together, in order, from `inputs` to `outputs`.
 
-    `factoring` is given for the pallas tier. `reason` says why the tier is not pallas, and
-    `refused` why neighbours did not join.
+    `factoring` is given for the pallas tier. One that `streams` reads the axes that it reduces in
+    blocks. `reason` says why the tier is not pallas, and `refused` why neighbours did not join.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Region:
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     factoring: Factoring | None
+    streams: bool = False
     reason: str = ""
     refused: tuple[str, ...] = ()
 

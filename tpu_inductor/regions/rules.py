@@ -5,12 +5,19 @@ Every rule sees the whole proposed region. Adding a "no" is adding a function to
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.regions.factors import Factoring, flat
 from tpu_inductor.regions.proposal import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class LongRows(Reject):
+    """Rows that neither fit nor stream. They may once more equations have joined: a softmax does
+    not stream, but what sums up its results does."""
 
 
 def one_contraction(p: Proposal) -> Reject | None:
@@ -93,8 +100,24 @@ def outputs_are_full(p: Proposal) -> Reject | None:
     return Reject(f"{p.first_output(small)} is smaller than the region's iteration space")
 
 
-def resident_rows_fit(p: Proposal) -> Reject | None:
-    """What uses a reduction's result along the reduced axis keeps that axis whole in VMEM."""
+def resident_rows_fit_or_stream(p: Proposal) -> Reject | None:
+    """What uses a reduction's result along the reduced axis keeps that axis whole in VMEM.
+
+    A row that is too long for that is read in blocks, if what is kept of them can be repaired.
+    """
+    too_long = _reject_long_rows(p)
+    if too_long is None:
+        return None
+    stream = p.stream()
+    return LongRows(f"{too_long.reason}; {stream.reason}") if isinstance(stream, Reject) else None
+
+
+def streams_rows(p: Proposal) -> bool:
+    """Whether the rows of an accepted proposal are read in blocks."""
+    return _reject_long_rows(p) is not None
+
+
+def _reject_long_rows(p: Proposal) -> Reject | None:
     if not _returns_to_rows(p):
         return None
     ends = sum(n for dims, n in p.outputs.items() if flat(dims) == p.factors)
@@ -153,5 +176,5 @@ JOIN_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
     prologue_is_cheap,
     reductions_close_one_space,
     outputs_are_full,
-    resident_rows_fit,
+    resident_rows_fit_or_stream,
 )

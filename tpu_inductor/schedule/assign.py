@@ -65,7 +65,7 @@ def _assign(region: Region, choose: Choice, schedules: dict[str, TileSchedule]) 
 
 
 def _to_xla(region: Region, reason: str) -> Region:
-    return replace(region, tier=Tier.XLA, factoring=None, reason=reason)
+    return replace(region, tier=Tier.XLA, factoring=None, streams=False, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,9 @@ class _Chosen:
             return _schedule_equal(schedule, first, region)
         found = self.choose(region)
         if isinstance(found, TileSchedule):
-            self.known[text] = region, canonical, found
+            # The equations of a stream are made for it, with names from the region's.
+            if not region.streams:
+                self.known[text] = region, canonical, found
         elif not any(v.name in found.reason.split() for v in values_of(region)):
             self.rejected[text] = found
         return found
@@ -117,7 +119,11 @@ def settle_neighbours(partition: Partition, scheduled: Scheduled, target: TpuTar
     if not lost:
         return scheduled
     wiring = Wiring.of(partition.graph)
-    kernels = {name: _members(wiring, s.region) for name, s in scheduled.schedules.items()}
+    kernels = {
+        region.name: _members(wiring, region)
+        for region in partition.regions
+        if region.name in scheduled.schedules
+    }
     compute = [i for region in lost for i in _members(wiring, region) if not wiring.free[i]]
     left = find_losers(wiring, kernels, target, beside=compute)
     segments = tuple(

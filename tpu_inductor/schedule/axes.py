@@ -21,6 +21,7 @@ from tpu_inductor.regions.region import Region
 from tpu_inductor.regions.rules import flat
 from tpu_inductor.schedule.arrays import Axis, Order
 from tpu_inductor.schedule.nest import Product
+from tpu_inductor.streams.scan import Kept
 from tpu_inductor.target import TpuTarget
 
 
@@ -29,12 +30,14 @@ class KernelAxes:
     """The axes of a kernel, outermost first, before tiles are chosen.
 
     `order` are those of its results. `products` has the axes of every contraction, by the index of
-    its equation; axes that are in none of them are squeezed.
+    its equation; axes that are in none of them are squeezed. `kept` is what a scan keeps from block
+    to block of the axes that it reduces.
     """
 
     axes: tuple[Axis, ...]
     order: Order
     products: Mapping[int, Product]
+    kept: tuple[Kept, ...] = ()
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)

@@ -6,7 +6,7 @@ region --> Candidates, cheapest first, or Reject with the reason
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tpu_inductor.errors import Reject
+from tpu_inductor.errors import InvalidIR, Reject
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis, Operand
 from tpu_inductor.schedule.axes import KernelAxes, find_axes
@@ -17,6 +17,8 @@ from tpu_inductor.schedule.operands import Bindings, bind_operands
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.schedule.types import Cost, TileSchedule
 from tpu_inductor.schedule.vmem import limit_for, vmem_bytes
+from tpu_inductor.streams.scan import Kept, scan_stream
+from tpu_inductor.streams.stream import find_stream
 from tpu_inductor.target import TpuTarget
 
 
@@ -32,9 +34,11 @@ def list_candidates(
     region: Region, target: TpuTarget, templates: Sequence[Template]
 ) -> Candidates | Reject:
     """The candidates of a pallas region on `target`: at least one, or a Reject."""
+    region, kept = scan_region(region)
     kernel_axes = find_axes(region, target)
     if isinstance(kernel_axes, Reject):
         return kernel_axes
+    kernel_axes = replace(kernel_axes, kept=kept)
     bindings = bind_operands(region, kernel_axes)
     if isinstance(bindings, Reject):
         return bindings
@@ -49,6 +53,20 @@ def list_candidates(
     if not fitting:
         return Reject("; ".join(refused[-1:]) or "no template takes it")
     return Candidates(tuple(sorted(fitting, key=lambda s: s.cost.time_us)), tuple(refused))
+
+
+def scan_region(region: Region) -> tuple[Region, tuple[Kept, ...]]:
+    """A region that streams, as equations over what it keeps from block to block; others as are."""
+    if not region.streams:
+        return region, ()
+    factoring = region.factoring
+    assert factoring is not None
+    ends = region.eqns, region.inputs, region.outputs
+    stream = find_stream(*ends, factoring, factoring.reduced)
+    if isinstance(stream, Reject):
+        raise InvalidIR(f"{region.name} does not stream: {stream.reason}")
+    scan = scan_stream(stream)
+    return replace(region, eqns=scan.eqns, factoring=scan.factoring), scan.kept
 
 
 def _tilings(

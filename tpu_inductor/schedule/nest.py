@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.arrays import Operand, Order
 
@@ -59,12 +60,32 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """What a fold keeps in scratch from block to block: the result so far of equation `eqn`."""
+    """What a fold keeps in scratch from block to block: the result so far of equation `eqn`.
+
+    It starts as what the equation `closing` gives of nothing. Where `old` is named, the equations
+    of a block read it and say what is kept next; otherwise each block's result is added to it.
+    """
 
     eqn: int
+    closing: Eqn
     order: Order
     shape: tuple[int, ...]
     dtype: DType
+    old: Var | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Reads what has been kept of the blocks before, as the value `old` of a carry."""
+
+    carry: Carry
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Keeps the value of a carry's equation for the next block."""
+
+    carry: Carry
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +111,7 @@ class Fold:
     last: "Nest"
 
 
-Node: TypeAlias = Load | Store | Compute | Loop | Fold
+Node: TypeAlias = Load | Store | Take | Keep | Compute | Loop | Fold
 Nest: TypeAlias = tuple[Node, ...]
 
 

@@ -13,7 +13,19 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis, Operand, Order
-from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Load, Loop, Nest, Node, Store
+from tpu_inductor.schedule.nest import (
+    Carry,
+    Compute,
+    Fold,
+    How,
+    Keep,
+    Load,
+    Loop,
+    Nest,
+    Node,
+    Store,
+    Take,
+)
 from tpu_inductor.schedule.operands import Bindings, leading_to
 
 
@@ -60,6 +72,8 @@ class _Placer:
 
     def folded(self) -> Nest:
         """What closes an axis adds to a carry; what follows it runs after the last block."""
+        if self.bindings.kept:
+            return self._scanned()
         closing = _closing(self.region.eqns)
         early, late = self._results()
         each, last = _Run(self), _Run(self)
@@ -68,11 +82,27 @@ class _Placer:
         last.compute(leading_to(self.region.eqns, [o.var for o in late], stops=closing), self.order)
         fold = Fold(
             self.loops.folded,
-            tuple(self._carry(i) for i in closing),
+            tuple(self._carry(i, self.region.eqns[i]) for i in closing),
             self._by_chunks(each.stored(early)),
             last.stored(late),
         )
         return (fold,)
+
+    def _scanned(self) -> Nest:
+        """Every block takes what is kept, and says what is kept next."""
+        eqns, early, late = self.region.eqns, *self._results()
+        makers = {eqn.outputs[0]: i for i, eqn in enumerate(eqns)}
+        carries = tuple(self._carry(makers[k.new], k.closing, k.old) for k in self.bindings.kept)
+        ends = tuple(c.eqn for c in carries)
+        each, last = _Run(self), _Run(self)
+        each.take(carries)
+        each.compute(
+            leading_to(eqns, [*(o.var for o in early), *(eqns[i].out for i in ends)]), self.order
+        )
+        last.values.update((self.order, eqns[i].out) for i in ends)
+        last.compute(leading_to(eqns, [o.var for o in late], stops=ends), self.order)
+        every = (*each.stored(early), *map(Keep, carries))
+        return (Fold(self.loops.folded, carries, every, last.stored(late)),)
 
     @property
     def order(self) -> Order:
@@ -90,12 +120,13 @@ class _Placer:
         early = [o for o in self.bindings.outputs if not folded.isdisjoint(o.present)]
         return early, [o for o in self.bindings.outputs if o not in early]
 
-    def _carry(self, index: int) -> Carry:
+    def _carry(self, index: int, closing: Eqn, old: Var | None = None) -> Carry:
         axes = [self.loops.axis(name) for name in self.order]
         shape = tuple(1 if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
         dtype = self.region.eqns[index].out.type.dtype
         # Scratch memory has no single bits: masks gather as integers.
-        return Carry(index, self.order, shape, DType.I32 if dtype is DType.BOOL else dtype)
+        dtype = DType.I32 if dtype is DType.BOOL else dtype
+        return Carry(index, closing, self.order, shape, dtype, old)
 
     def _by_chunks(self, nest: Nest) -> Nest:
         """`nest` for every chunk of a block, where an axis has chunks."""
@@ -128,6 +159,13 @@ class _Run:
                 self._load(index, slot, read)
             self.nodes.append(Compute(index, order, reads, self._tails(eqn)))
             self.values.add((order, eqn.outputs[0]))
+
+    def take(self, carries: Iterable[Carry]) -> None:
+        """What is kept of the blocks before."""
+        for carry in carries:
+            assert carry.old is not None
+            self.nodes.append(Take(carry))
+            self.values.add((carry.order, carry.old))
 
     def stored(self, results: Iterable[Operand]) -> Nest:
         """The nodes, and the writing of `results`."""

@@ -18,6 +18,7 @@ from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis, Operand, Order, Place
 from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.nest import Product
+from tpu_inductor.streams.scan import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,8 @@ class Bindings:
     """The arrays of a kernel, and in which orders of axes its equations are computed.
 
     `members` has the equations that are computed in each order, `sides` the orders in which a
-    contraction reads its two operands. `order` is that of the results.
+    contraction reads its two operands. `order` is that of the results. `kept` is no array: it stays
+    in the kernel.
     """
 
     inputs: tuple[Operand, ...]
@@ -33,6 +35,7 @@ class Bindings:
     order: Order
     sides: Mapping[int, tuple[Order, Order]]
     members: Mapping[Order, tuple[int, ...]]
+    kept: tuple[Kept, ...] = ()
 
 
 def bind_operands(region: Region, kernel_axes: KernelAxes) -> Bindings | Reject:
@@ -53,7 +56,8 @@ def bind_operands(region: Region, kernel_axes: KernelAxes) -> Bindings | Reject:
         if operand is None:
             return _interleaved(var)
         outputs.append(operand)
-    return Bindings(inputs, tuple(outputs), kernel_axes.order, sides, members)
+    order, kept = kernel_axes.order, kernel_axes.kept
+    return Bindings(inputs, tuple(outputs), order, sides, members, kept)
 
 
 def _interleaved(var: Var) -> Reject:
@@ -67,9 +71,12 @@ def _inputs(
 ) -> tuple[Operand, ...] | Reject:
     """One operand for all readings of a value that are alike."""
     merged: dict[tuple[object, ...], Operand] = {}
+    kept = {k.old for k in placing.kernel_axes.kept}
     for access, dims in placing.factoring.accesses.items():
         var = placing.region.eqns[access.eqn].inputs[access.slot]
         assert isinstance(var, Var)
+        if var in kept:
+            continue
         orders = [o for o, eqns in members.items() if access.eqn in eqns]
         for order in [sides[access.eqn][access.slot]] if access.eqn in sides else orders:
             operand = _operand(var, dims, order, placing.kernel_axes.axes, access)

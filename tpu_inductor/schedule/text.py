@@ -1,7 +1,7 @@
 """The textual form of a schedule, as dumps and `explain` show it."""
 
 from tpu_inductor.schedule.arrays import Form, Operand
-from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Load, Loop, Nest, Node
+from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Keep, Load, Loop, Nest, Node, Take
 from tpu_inductor.schedule.types import TileSchedule
 
 
@@ -46,6 +46,10 @@ def _node_lines(schedule: TileSchedule, node: Node) -> list[str]:
         return [*lines, "  last", *_indented(_indented(nest_lines(schedule, node.last)))]
     if isinstance(node, Compute):
         return [_compute_text(schedule, node)]
+    if isinstance(node, Take):
+        return [f"take {node.carry.old} of {schedule.eqns[node.carry.eqn].out}"]
+    if isinstance(node, Keep):
+        return [f"keep {schedule.eqns[node.carry.eqn].out}"]
     word = "load" if isinstance(node, Load) else "store"
     return [f"{word} {node.operand.var} ({_order_text(node.operand.present)})"]
 

@@ -6,8 +6,8 @@ from typing import TypeAlias
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.core import Lit, Var
 from tpu_inductor.regions.factors import Access
-from tpu_inductor.schedule.arrays import Operand, Order
-from tpu_inductor.schedule.nest import Compute, Fold, How, Load, Loop, Nest, Store, walk
+from tpu_inductor.schedule.arrays import Order
+from tpu_inductor.schedule.nest import Compute, Fold, How, Keep, Load, Loop, Nest, Store, Take, walk
 from tpu_inductor.schedule.types import TileSchedule
 
 Known: TypeAlias = set[tuple[Order, Var | Access]]
@@ -25,22 +25,35 @@ def verify_nest(schedule: TileSchedule) -> None:
 
 def _verify(schedule: TileSchedule, nest: Nest, known: Known, *, in_fold: bool) -> None:
     for node in nest:
-        if isinstance(node, Load):
-            _verify_operand(schedule, node.operand)
-            known.update((node.operand.order, access) for access in node.operand.accesses)
-        elif isinstance(node, Compute):
-            _verify_reads(schedule, node, known)
-            known.update((node.order, v) for v in schedule.eqns[node.eqn].outputs)
-        elif isinstance(node, Store):
-            if (node.operand.order, node.operand.var) not in known:
-                raise _invalid(schedule, f"{node.operand.var} is stored before it is there")
-        elif isinstance(node, Loop):
+        if isinstance(node, Loop):
             if node.how is How.GRID and in_fold:
                 raise _invalid(schedule, f"{node.axis} is a grid axis inside a fold")
             inside = known if node.how is How.GRID else set(known)
             _verify(schedule, node.body, inside, in_fold=in_fold)
-        else:
+        elif isinstance(node, Fold):
             _verify_fold(schedule, node, known)
+        elif isinstance(node, Compute):
+            _verify_reads(schedule, node, known)
+            known.update((node.order, v) for v in schedule.eqns[node.eqn].outputs)
+        else:
+            _verify_moved(schedule, node, known)
+
+
+def _verify_moved(schedule: TileSchedule, node: Load | Store | Take | Keep, known: Known) -> None:
+    """What is read from memory is there from then on; what is written must be there."""
+    if isinstance(node, Load):
+        if node.operand not in schedule.inputs:
+            raise _invalid(schedule, f"{node.operand.var} is loaded and no operand")
+        known.update((node.operand.order, access) for access in node.operand.accesses)
+    elif isinstance(node, Take):
+        assert node.carry.old is not None
+        known.add((node.carry.order, node.carry.old))
+    else:
+        is_result = isinstance(node, Store)
+        order = node.operand.order if is_result else node.carry.order
+        var = node.operand.var if is_result else schedule.eqns[node.carry.eqn].out
+        if (order, var) not in known:
+            raise _invalid(schedule, f"{var} is written before it is there")
 
 
 def _verify_fold(schedule: TileSchedule, fold: Fold, known: Known) -> None:
@@ -50,11 +63,6 @@ def _verify_fold(schedule: TileSchedule, fold: Fold, known: Known) -> None:
         (carry.order, v) for carry in fold.carries for v in schedule.eqns[carry.eqn].outputs
     }
     _verify(schedule, fold.last, carried, in_fold=True)
-
-
-def _verify_operand(schedule: TileSchedule, operand: Operand) -> None:
-    if operand not in schedule.inputs:
-        raise _invalid(schedule, f"{operand.var} is loaded and no operand")
 
 
 def _verify_reads(schedule: TileSchedule, node: Compute, known: Known) -> None:

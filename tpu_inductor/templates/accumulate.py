@@ -42,7 +42,8 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
     return None
 
 
-def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+def tile_by_blocks(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+    """Blocks of all axes, the reduced ones inside the others."""
     sublanes = sublane_multiple(region, target)
     for rows, cols in WANTED:
         axes: list[Axis] = []
@@ -72,4 +73,4 @@ def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
     return tuple(replace(a, chunk=chunk) if a is rows else a for a in axes)
 
 
-ACCUMULATE = Template("accumulate", _accepts, _candidates)
+ACCUMULATE = Template("accumulate", _accepts, tile_by_blocks)

@@ -25,6 +25,8 @@ and the code grow with this; below it, the latency of row reductions is no longe
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    if kernel_axes.kept:
+        return Reject("rows in blocks")
     return Reject("a matmul") if kernel_axes.products else None
 
 

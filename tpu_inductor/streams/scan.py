@@ -1,0 +1,125 @@
+"""A stream as a scan: what one block makes of what is kept, spelled as equations.
+
+    carry l: sum, scale by exp(m_old - m)   -->   l = l_old * exp(m_old - m) + sum(...)
+
+So a kernel needs to know nothing of repairs: it takes what is kept, computes, and keeps the result.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from tpu_inductor.errors import InvalidIR, Reject
+from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.core import Eqn, Graph, Value, Var
+from tpu_inductor.regions.factor_rules import FACTOR_RULES
+from tpu_inductor.regions.factors import Factoring, factorise
+from tpu_inductor.streams.stream import Carry, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept from block to block: `old` comes in, `new` goes out.
+
+    It starts as what the reduction or contraction `closing` gives of nothing.
+    """
+
+    old: Var
+    new: Var
+    closing: Eqn
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Equations over what is kept, beside a region's own inputs and outputs.
+
+    The values `kept` are complete after the last block, where the outputs are computed from them.
+    """
+
+    eqns: tuple[Eqn, ...]
+    factoring: Factoring
+    kept: tuple[Kept, ...]
+
+
+def scan_stream(stream: Stream) -> Scan:
+    """The equations of `stream` with every repair and merge written out."""
+    writer = _Writer.of(stream)
+    carries = {c.eqn: c for c in stream.carries}
+    for i, eqn in enumerate(stream.eqns):
+        if i in carries:
+            writer.close(eqn, carries[i])
+        else:
+            writer.eqns.append(eqn)
+    eqns = tuple(writer.eqns)
+    factoring = factorise(eqns, FACTOR_RULES)
+    if isinstance(factoring, Reject):
+        raise InvalidIR(f"a scan lost its axes: {factoring.reason}")
+    return Scan(eqns, factoring, tuple(writer.kept))
+
+
+@dataclass(slots=True)
+class _Writer:
+    """The equations so far. `old` has the values of tags, and of what they come from, before."""
+
+    makers: Mapping[Var, Eqn]
+    used: set[str]
+    numbers: Iterator[int]
+    eqns: list[Eqn]
+    kept: list[Kept]
+    old: dict[Var, Var]
+
+    @staticmethod
+    def of(stream: Stream) -> "_Writer":
+        makers = {v: eqn for eqn in stream.eqns for v in eqn.outputs}
+        used = {v.name for v in (*stream.inputs, *makers)}
+        writer = _Writer(makers, used, count(2), [], [], {})
+        for carry in stream.carries:
+            kept = stream.eqns[carry.eqn].out
+            writer.old[kept] = writer.fresh(Var(f"{kept.name}_old", kept.type))
+        return writer
+
+    def close(self, eqn: Eqn, carry: Carry) -> None:
+        """The closing equation of one block, and the merging of its result."""
+        new, kept = eqn.out, self.old[eqn.out]
+        self.kept.append(Kept(kept, new, eqn))
+        part = self.fresh(new)
+        self.eqns.append(replace(eqn, outputs=(part,)))
+        moved = kept
+        if carry.repair is not None:
+            tags = carry.repair.tags
+            given = (*(self._before(tag) for tag in tags), *tags)
+            change = self._inline(carry.repair.graph, given)
+            moved = self.fresh(new)
+            prim = "mul" if carry.repair.kind == "scale" else "add"
+            self.eqns.append(Eqn(prim, (kept, change), (moved,), A.NoAttrs(), eqn.origin))
+        self.eqns.append(Eqn(carry.merge, (moved, part), (new,), A.NoAttrs(), eqn.origin))
+
+    def _before(self, value: Value) -> Value:
+        """`value` as it follows from what was kept before this block."""
+        if not isinstance(value, Var) or value in self.old:
+            return self.old[value] if isinstance(value, Var) else value
+        eqn = self.makers.get(value)
+        inputs = () if eqn is None else tuple(map(self._before, eqn.inputs))
+        if eqn is None or inputs == eqn.inputs:
+            return value
+        self.old[value] = self.fresh(value)
+        self.eqns.append(replace(eqn, inputs=inputs, outputs=(self.old[value],)))
+        return self.old[value]
+
+    def _inline(self, graph: Graph, given: tuple[Value, ...]) -> Value:
+        """The result of `graph` for the values `given`."""
+        names: dict[Value, Value] = dict(zip(graph.inputs, given, strict=True))
+        for eqn in graph.eqns:
+            out = self.fresh(eqn.out)
+            inputs = tuple(names.get(v, v) for v in eqn.inputs)
+            self.eqns.append(replace(eqn, inputs=inputs, outputs=(out,)))
+            names[eqn.out] = out
+        (result,) = graph.outputs
+        return names.get(result, result)
+
+    def fresh(self, like: Var) -> Var:
+        name = f"{like.name}_{next(self.numbers)}"
+        while name in self.used:
+            name = f"{like.name}_{next(self.numbers)}"
+        self.used.add(name)
+        return Var(name, like.type)

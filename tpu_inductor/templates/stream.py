@@ -1,0 +1,27 @@
+"""Rows longer than the memory, in one pass: what is kept of a row is repaired from block to block.
+
+grid (rows, reduced axes in order); the statistics of a block of rows stay in scratch
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpu_inductor.errors import Reject
+from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.template import Template, Tiling
+from tpu_inductor.target import TpuTarget
+from tpu_inductor.templates.accumulate import tile_by_blocks
+
+
+def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    return None if kernel_axes.kept else Reject("nothing is kept from block to block")
+
+
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+    for tiling in tile_by_blocks(region, kernel_axes, target):
+        whole = tuple(replace(a, chunk=0) for a in tiling.loops.axes)
+        yield replace(tiling, loops=replace(tiling.loops, axes=whole))
+
+
+STREAM = Template("stream", _accepts, _candidates)
