@@ -114,7 +114,7 @@ REFUSED = {
     "prologue_is_cheap": activation_before_matmul,
     "reductions_close_one_space": rows_and_columns,
     "outputs_are_full": small_result,
-    "resident_rows_fit": wide_softmax,
+    "resident_rows_fit_or_stream": wide_softmax,
 }
 
 

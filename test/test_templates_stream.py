@@ -53,7 +53,7 @@ def masked(b: Builder, shape=(ROWS, COLS)):
     x, length = tensor(b, "x", shape), tensor(b, "length", (shape[0], 1), DType.I32)
     seen = b.op("lt", b.iota(shape, DType.I32, 1), spread(b, length, shape))
     _, total, peak = weights(b, b.op("select", seen, x, b.lit(-float("inf"), DType.F32)), shape)
-    return [total, peak]
+    return [b.op("neg", total), b.op("neg", peak)]
 
 
 def narrow(b: Builder, shape=(16, 32_768)):

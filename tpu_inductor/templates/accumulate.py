@@ -3,7 +3,7 @@
 grid (parallel axes, reduced axes); partial results gather in scratch, the epilogue follows
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tpu_inductor.errors import Reject
@@ -42,10 +42,16 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
     return None
 
 
-def tile_by_blocks(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    """Blocks of all axes, the reduced ones inside the others."""
+def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
+    return tile_by_blocks(region, kernel_axes, target, WANTED)
+
+
+def tile_by_blocks(
+    region: Region, kernel_axes: KernelAxes, target: TpuTarget, wanted: Iterable[tuple[int, int]]
+) -> Iterator[Tiling]:
+    """Blocks of all axes, near `wanted` (rows, columns), the reduced axes inside the others."""
     sublanes = sublane_multiple(region, target)
-    for rows, cols in WANTED:
+    for rows, cols in wanted:
         axes: list[Axis] = []
         for place, axis in enumerate(reversed(kernel_axes.axes)):
             multiple, extent = ((target.lanes, cols), (sublanes, rows), (1, 1))[min(place, 2)]
@@ -73,4 +79,4 @@ def _chunked(axes: tuple[Axis, ...], sublanes: int) -> tuple[Axis, ...]:
     return tuple(replace(a, chunk=chunk) if a is rows else a for a in axes)
 
 
-ACCUMULATE = Template("accumulate", _accepts, tile_by_blocks)
+ACCUMULATE = Template("accumulate", _accepts, _candidates)

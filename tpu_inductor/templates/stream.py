@@ -13,15 +13,30 @@ from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.accumulate import tile_by_blocks
 
+WANTED = (
+    (8, 131072),
+    (8, 65536),
+    (8, 32768),
+    (8, 16384),
+    (16, 32768),
+    (64, 8192),
+    (128, 4096),
+    (256, 2048),
+    (512, 1024),
+)
+"""(rows, columns) of a block."""
+
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
     return None if kernel_axes.kept else Reject("nothing is kept from block to block")
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    for tiling in tile_by_blocks(region, kernel_axes, target):
-        whole = tuple(replace(a, chunk=0) for a in tiling.loops.axes)
-        yield replace(tiling, loops=replace(tiling.loops, axes=whole))
+    for tiling in tile_by_blocks(region, kernel_axes, target, WANTED):
+        # In one block nothing would be kept, and what was kept before is what a block reads.
+        if tiling.loops.folded:
+            whole = tuple(replace(a, chunk=0) for a in tiling.loops.axes)
+            yield replace(tiling, loops=replace(tiling.loops, axes=whole))
 
 
 STREAM = Template("stream", _accepts, _candidates)
