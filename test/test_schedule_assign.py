@@ -69,15 +69,6 @@ def test_equal_regions_are_rejected_for_one_reason():
     assert {r.reason for r in scheduled.partition.regions} == {"XLA's code seems faster"}
 
 
-def test_a_reason_that_names_a_value_is_each_regions_own():
-    def choose(region: Region) -> Reject:
-        return Reject(f"the axes of {region.inputs[0]} interleave")
-
-    scheduled = assign_schedules(partition(build(layers, (1000, 1000))), choose)
-    reasons = [r.reason for r in scheduled.partition.regions]
-    assert reasons == ["the axes of x0 interleave", "the axes of x1 interleave"]
-
-
 def between(b: Builder):
     """A negation between two softmaxes, which views that no kernel holds keep apart."""
     first = softmax(b, tensor(b, "x", (4096, 1000)))

@@ -26,6 +26,8 @@ Perm: TypeAlias = tuple[int, ...]
 
 def move_channels_last(graph: Graph, *, may_use_torch: bool) -> Graph:
     """The same function of the same inputs, with the method of every convolution chosen."""
+    if all(eqn.prim != "conv" for eqn in graph.eqns):
+        return graph
     makers = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
     mover = _Mover(Builder.after(graph), makers, may_use_torch)
     for eqn in graph.eqns:

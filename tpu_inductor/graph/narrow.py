@@ -30,6 +30,8 @@ FITS_I32 = (DType.BOOL, DType.I32, DType.I16, DType.I8, DType.U16, DType.U8)
 
 def narrow_integers(graph: Graph) -> Graph:
     """The same function, with comparisons and conversions of bounded int64 values in int32."""
+    if all(v.type.dtype is not DType.I64 for eqn in graph.eqns for v in eqn.inputs):
+        return graph
     makers = {v: eqn for eqn in graph.eqns for v in eqn.outputs}
     bounds = Bounds.of(graph)
     narrower = _Narrower(Builder.after(graph), makers, bounds, _spans(graph, makers, bounds))

@@ -24,7 +24,8 @@ def _rewrite(graph: Graph) -> Graph:
     seen: dict[Hashable, Eqn] = {}
     eqns: list[Eqn] = []
     for eqn in graph.eqns:
-        eqn = replace(eqn, inputs=tuple(_renamed(renamed, v) for v in eqn.inputs))
+        if not renamed.keys().isdisjoint(eqn.operands):
+            eqn = replace(eqn, inputs=tuple(_renamed(renamed, v) for v in eqn.inputs))
         new = eqn if eqn.prim == EAGER else _rewrite_eqn(eqn, makers)
         if not isinstance(new, Eqn):
             renamed[eqn.out] = new

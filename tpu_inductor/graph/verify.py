@@ -13,15 +13,15 @@ def verify(graph: Graph) -> None:
         _define(defined, var, f"input of {graph.name}")
     for eqn in graph.eqns:
         for value in eqn.inputs:
-            _check_use(defined, value, str(eqn))
+            _check_use(defined, value, eqn)
         _check_types(eqn)
         for var in eqn.outputs:
-            _define(defined, var, str(eqn))
+            _define(defined, var, eqn)
     for value in graph.outputs:
         _check_use(defined, value, f"return of {graph.name}")
 
 
-def _define(defined: dict[str, Var], var: Var, where: str) -> None:
+def _define(defined: dict[str, Var], var: Var, where: object) -> None:
     if var.name in defined:
         raise InvalidIR(f"{var.name} is defined twice; the second time by {where}")
     if any(not isinstance(d, int) for d in var.type.shape):
@@ -29,7 +29,7 @@ def _define(defined: dict[str, Var], var: Var, where: str) -> None:
     defined[var.name] = var
 
 
-def _check_use(defined: dict[str, Var], value: Value, where: str) -> None:
+def _check_use(defined: dict[str, Var], value: Value, where: object) -> None:
     if not isinstance(value, Var):
         return
     if value.name not in defined:

@@ -14,6 +14,7 @@ transpose would need one factor for both of its dimensions, and is refused.
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
@@ -21,15 +22,14 @@ from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """One iteration axis: an identity within its region, and an extent above 1."""
+class Factor(NamedTuple):
+    """One iteration axis: an identity within its region, and an extent above 1.
+
+    A tuple, since growth looks factors up by the million.
+    """
 
     id: int
     size: int
-
-    def __hash__(self) -> int:
-        return self.id
 
     def __str__(self) -> str:
         return f"f{self.id}={self.size}"
@@ -72,14 +72,14 @@ class Unifier:
 
     def resolve(self, factors: Iterable[Factor]) -> tuple[Factor, ...]:
         """The factors that now stand for `factors`."""
-        factors = tuple(factors)
-        if self.parts.keys().isdisjoint(factors):
-            return factors
+        factors, known = tuple(factors), self.parts
         out: list[Factor] = []
         for factor in factors:
-            parts = self.parts.get(factor)
+            parts = known.get(factor)
             if parts is None:
                 out.append(factor)
+            elif len(parts) == 1 and parts[0] not in known:
+                out.append(parts[0])
             else:
                 found = self.resolve(parts)
                 if found != parts:
@@ -89,7 +89,13 @@ class Unifier:
         return tuple(out)
 
     def resolve_dims(self, dims: Dims) -> Dims:
-        return tuple([self.resolve(dim) for dim in dims])
+        """`resolve` for every dimension; mostly nothing has changed."""
+        parts = self.parts
+        for dim in dims:
+            for factor in dim:
+                if factor in parts:
+                    return tuple([self.resolve(dim) for dim in dims])
+        return dims
 
     def unify(self, left: Iterable[Factor], right: Iterable[Factor]) -> None:
         """Makes two products one, splitting where extents differ. Raises Mismatch.
@@ -97,6 +103,8 @@ class Unifier:
         Of factors with equal extents those of `left` stay.
         """
         a, b = list(self.resolve(left)), list(self.resolve(right))
+        if a == b:
+            return
         while a and b:
             x, y = a.pop(0), b.pop(0)
             if x == y:
@@ -105,7 +113,8 @@ class Unifier:
                 self._set(y, (x,))
             else:
                 self._split(a, b, x, y)
-            a, b = list(self.resolve(a)), list(self.resolve(b))
+            if a or b:
+                a, b = list(self.resolve(a)), list(self.resolve(b))
         if a or b:
             raise Mismatch
 

@@ -51,13 +51,15 @@ class Late:
 class Facts:
     """What equations have in common as one kernel, by the distinct dimensions of their values.
 
-    `values` are made inside. `accesses` counts the readings of outer values. `reductions` has the
+    `values` are made inside. `accesses` counts the readings of outer values. `factors` are those of
+    both. `reductions` has the
     first equation that reduces values of some dimensions to others, `searches` says whether one
     looks for an index.
     """
 
     values: frozenset[Dims]
     accesses: Mapping[Dims, int]
+    factors: frozenset[Factor]
     reduced: frozenset[Factor]
     contracted: frozenset[Factor]
     dots: tuple[Product, ...]
@@ -146,6 +148,7 @@ def _facts_of(order: list[int], eqns: tuple[Eqn, ...], factoring: Factoring) -> 
     return Facts(
         frozenset(factoring.values.values()),
         Counter(factoring.accesses.values()),
+        factoring.factors,
         factoring.reduced,
         factoring.contracted,
         tuple(dots),
@@ -171,6 +174,7 @@ def join_facts(unifier: Unifier, one: Facts, other: Facts, removed: Counter[Dims
     return Facts(
         frozenset(of(dims) for facts in (one, other) for dims in facts.values),
         +accesses,
+        frozenset(unifier.resolve((*one.factors, *other.factors))),
         frozenset(unifier.resolve((*one.reduced, *other.reduced))),
         frozenset(unifier.resolve((*one.contracted, *other.contracted))),
         tuple(

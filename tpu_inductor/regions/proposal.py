@@ -114,9 +114,9 @@ class Proposal:
         """All distinct dimensions of values inside and of readings of outer ones."""
         return self.facts.values.union(self.facts.accesses)
 
-    @cached_property
+    @property
     def factors(self) -> frozenset[Factor]:
-        return frozenset[Factor]().union(*map(flat, self.every))
+        return self.facts.factors
 
     @property
     def parallel(self) -> frozenset[Factor]:

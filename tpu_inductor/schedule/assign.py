@@ -19,7 +19,10 @@ from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
 
 Choice: TypeAlias = Callable[[Region], TileSchedule | Reject]
-"""Gives a pallas region, by its canonical form alone, a schedule or the reason why XLA runs it."""
+"""Gives a pallas region, by its canonical form alone, a schedule or the reason why XLA runs it.
+
+A reason names none of the region's values.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,11 @@ class _Chosen:
             first, _, schedule = self.known[text]
             return _schedule_equal(schedule, first, region)
         found = self.choose(region)
-        if isinstance(found, TileSchedule):
-            # The equations of a stream are made for it, with names from the region's.
-            if not region.streams:
-                self.known[text] = region, canonical, found
-        elif not any(v.name in found.reason.split() for v in values_of(region)):
+        if isinstance(found, Reject):
             self.rejected[text] = found
+        elif not region.streams:
+            # The equations of a stream are made for it, with names from the region's.
+            self.known[text] = region, canonical, found
         return found
 
 

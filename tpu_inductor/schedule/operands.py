@@ -61,7 +61,8 @@ def bind_operands(region: Region, kernel_axes: KernelAxes) -> Bindings | Reject:
 
 
 def _interleaved(var: Var) -> Reject:
-    return Reject(f"the axes of {var} interleave with those of the kernel")
+    # By its type: equal regions, whose values have other names, share the reason.
+    return Reject(f"the axes of a {var.type} interleave with those of the kernel")
 
 
 def _inputs(
