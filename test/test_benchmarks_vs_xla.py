@@ -11,7 +11,7 @@ from figures import Figure
 from kernel_graphs import dot, tensor
 from opponents import Opponent, find_opponents, name_figures, raise_vmem
 from plot import plot
-from pricing import Job, Pricer
+from pricing import Job, Pricer, rules_of
 from publish import END, START, put_lines
 from spellings import Spelling
 from versus import KernelFigure, Row, Summary, geomean, judge
@@ -21,6 +21,7 @@ from workloads import WORKLOADS
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult
 from tpu_inductor.aot.price import OpPrice, Price
+from tpu_inductor.aot.timing import TIMINGS
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.types import DType
@@ -276,6 +277,15 @@ def test_xla_alone_is_priced_once_and_kept(tmp_path):
     again = Pricer(pool, file).price([job(), job(is_xla_only=False)])
     assert [r.target for r in pool.asked[2:]] == ["v5e"]
     assert [len(f.ops) for f in again] == [0, 1]
+
+
+def test_rules_are_those_of_a_chip(monkeypatch):
+    before = rules_of("v5e"), rules_of("v5p")
+    assert before[0] != before[1]
+    faster = replace(TIMINGS["v5p"], hbm_gbps=3000)
+    monkeypatch.setitem(TIMINGS, "v5p", faster)
+    assert rules_of("v5e") == before[0]
+    assert rules_of("v5p") != before[1]
 
 
 def test_a_file_of_something_else_is_refused(tmp_path):
