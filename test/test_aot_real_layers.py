@@ -85,7 +85,7 @@ LAYERS = {
     "unet_1280": lambda: _unet(1280, 16),
 }
 
-SAMPLE = ("bert_large", "v6e")
+SAMPLE = ("whisper_large", "v6e")
 
 
 def cases():
