@@ -14,6 +14,8 @@ from calibration import (
     worst,
 )
 
+from tpu_inductor.schedule.rates import ROW_COPY_US
+
 _INTRO = f"""
 Schedules are chosen by `schedule/cost.py`, an estimate that takes no compiler. Below it is compared
 with the deviceless clock of `tpu_inductor.aot`, which follows the code that libtpu compiled of the
@@ -25,6 +27,12 @@ A chosen schedule is good if the clock finds it within {NEAR:.0%} of the best of
 were priced for its kernel. The goals: a median error under {MEDIAN_GOAL:.0%}, and good choices for
 {CHOICE_GOAL:.0%} of the kernels. Prices that the clock does not trust do not count, nor those below
 {MISSED} of the time that the kernel's arrays need to pass the HBM: there the clock missed copies.
+
+Two assumptions beside the rates of `schedule/rates.py`. Where a vector is read or written as a
+matrix of one row, XLA copies it outside of the kernel: a schedule is charged {ROW_COPY_US:g} us
+for each such operand (`ROW_COPY_US`; the clock finds 1 to 2 us, on every chip). And a DMA that only
+a descriptor describes (`dma.general`) names no memories: the clock counts it as one read of HBM,
+since XLA moves strided operands with it.
 """
 
 

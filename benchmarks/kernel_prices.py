@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pricing import digest, rules_text, versions
+from pricing import digest, rules_of, versions
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest
 from tpu_inductor.aot.pool import CompilerPool
@@ -91,7 +91,8 @@ class KernelPrices:
 
 def key_of(request: CompileRequest) -> str:
     """Equal for equal programs on one chip, under one compiler and one clock."""
-    return digest(request.source, request.target, *versions("libtpu").values(), rules_text())
+    chip = request.target
+    return digest(request.source, chip, *versions("libtpu").values(), rules_of(chip))
 
 
 def _as_text(kept: Iterable[tuple[str, KernelPrice]]) -> str:

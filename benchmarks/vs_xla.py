@@ -37,7 +37,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 from bounds import peaks
 from chips import parse_checked
 from contests import compare
-from pricing import Pricer, digest, rules_text, versions
+from pricing import Pricer, rules_of, versions
 from rich.console import Console
 from versus import Row, Summary
 from versus_table import make_table, summary_lines
@@ -61,7 +61,7 @@ def record(rows: Sequence[Row], chips: Sequence[str], mode: str | None) -> dict[
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "mode": mode or "default",
         "versions": versions("tpu_inductor", "torch", "jax", "jaxlib", "libtpu"),
-        "rules": digest(rules_text()),
+        "rules": {chip: rules_of(chip) for chip in chips},
         "workloads": list(WORKLOADS),
         "chips": {chip: peaks(tpu_target(chip)) for chip in chips},
         "summaries": [Summary.of(chip, rows).as_json() for chip in chips],
@@ -70,14 +70,14 @@ def record(rows: Sequence[Row], chips: Sequence[str], mode: str | None) -> dict[
 
 
 def kept_rows(file: Path, mode: str | None) -> list[Row]:
-    """The rows of a file, if this run may add to them: equal mode and rules of pricing."""
+    """The rows of a file that this run may add to: of equal mode and rules of pricing."""
     if not file.exists():
         return []
     recorded = json.loads(file.read_text())
-    is_alike = recorded["mode"] == (mode or "default")
-    if not is_alike or recorded.get("rules") != digest(rules_text()):
+    if recorded["mode"] != (mode or "default"):
         return []
-    return [Row.of_json(values) for values in recorded["rows"]]
+    rows = [Row.of_json(values) for values in recorded["rows"]]
+    return [row for row in rows if recorded["rules"].get(row.chip) == rules_of(row.chip)]
 
 
 def replace_rows(rows: Sequence[Row], new: Sequence[Row]) -> list[Row]:

@@ -264,7 +264,7 @@ def test_both_cores_of_a_megacore_are_counted(tmp_path):
     folder = dump(tmp_path, [fetch(4096), "%6 = dma.done.wait [#allocation3], 4096"])
     found, alone = price_dump(folder, target("v5p")), price_dump(folder, V5E)
     assert found.hbm_bytes == 2 * alone.hbm_bytes
-    assert found.hbm_us == pytest.approx(found.hbm_bytes / 2460e3)
+    assert found.hbm_us == pytest.approx(found.hbm_bytes / 2765e3)
 
 
 def test_only_tpus_have_a_price(tmp_path):

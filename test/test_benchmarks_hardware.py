@@ -4,6 +4,7 @@ import csv
 import json
 from pathlib import Path
 
+import hardware
 import pytest
 from figures import Figure
 from hardware_table import (
@@ -18,6 +19,7 @@ from hardware_table import (
     summary_table,
 )
 from measured import Measured, choose, parse_array, read_measured
+from pricing import rules_of
 
 ROOT = Path(__file__).parent.parent
 ATTENTION = {"q": "bf16[1,8,2,16]", "k": "bf16[1,8,2,16]", "v": "bf16[1,8,2,16]", "mask": "full"}
@@ -124,6 +126,25 @@ def test_nothing_to_trust_has_no_median():
 def test_a_row_is_read_again_as_it_was_written():
     for written in (checked(90.0), Checked(measured(), Figure("refused"))):
         assert Checked.of_json(json.loads(json.dumps(written.as_json()))) == written
+
+
+def test_figures_stay_for_chips_of_the_same_rules(tmp_path):
+    file = tmp_path / "hardware.json"
+    assert hardware.read_checked(file) == []
+    rows = [checked(90.0), checked(50.0, chip="v5p")]
+    rules = {chip: rules_of(chip) for chip in ("v5p", "v6e")}
+    recorded = {"rules": rules, "rows": [row.as_json() for row in rows]}
+    file.write_text(json.dumps(recorded))
+    assert hardware.read_checked(file) == rows
+    rules["v5p"] = "others"
+    file.write_text(json.dumps(recorded))
+    assert hardware.read_checked(file) == [rows[0], Checked(rows[1].measured, UNPRICED)]
+
+
+def test_a_run_may_be_of_some_chips_and_kinds():
+    assert hardware.is_asked(measured(), ["v5p", "v6e"], ["splash attention"])
+    assert not hardware.is_asked(measured(), ["v5p"], ["splash attention"])
+    assert not hardware.is_asked(measured(), ["v6e"], ["grouped matmul"])
 
 
 # -- the page -----------------------------------------------------------------------------

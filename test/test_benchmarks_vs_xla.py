@@ -11,7 +11,7 @@ from figures import Figure
 from kernel_graphs import dot, tensor
 from opponents import Opponent, find_opponents, name_figures, raise_vmem
 from plot import plot
-from pricing import Job, Pricer
+from pricing import Job, Pricer, rules_of
 from publish import END, START, put_lines
 from spellings import Spelling
 from versus import KernelFigure, Row, Summary, geomean, judge
@@ -21,6 +21,7 @@ from workloads import WORKLOADS
 
 from tpu_inductor.aot.messages import CompileReply, CompileRequest, DevicelessResult
 from tpu_inductor.aot.price import OpPrice, Price
+from tpu_inductor.aot.timing import TIMINGS
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.types import DType
@@ -95,9 +96,9 @@ def test_matmuls_run_at_the_peak_of_their_type(target, dtype, precision, passes)
 def test_a_v5p_device_has_two_cores():
     bound = Bound.of([matmul(128, BF16)], V5P)
     assert bound.mxu_us == pytest.approx(2 * 128**3 / 459e6)
-    assert bound.hbm_us == pytest.approx((2 * 2 + 4) * 128**2 / 2460e3)
+    assert bound.hbm_us == pytest.approx((2 * 2 + 4) * 128**2 / 2765e3)
     assert bound.is_memory
-    assert peaks(V5P) == {"hbm_gbps": 2460, "bf16_tflops": 459, "int8_tops": 918}
+    assert peaks(V5P) == {"hbm_gbps": 2765, "bf16_tflops": 459, "int8_tops": 918}
 
 
 def test_causal_attention_needs_the_pairs_below_the_diagonal():
@@ -278,6 +279,15 @@ def test_xla_alone_is_priced_once_and_kept(tmp_path):
     assert [len(f.ops) for f in again] == [0, 1]
 
 
+def test_rules_are_those_of_a_chip(monkeypatch):
+    before = rules_of("v5e"), rules_of("v5p")
+    assert before[0] != before[1]
+    faster = replace(TIMINGS["v5p"], hbm_gbps=3000)
+    monkeypatch.setitem(TIMINGS, "v5p", faster)
+    assert rules_of("v5e") == before[0]
+    assert rules_of("v5p") != before[1]
+
+
 def test_a_file_of_something_else_is_refused(tmp_path):
     file = tmp_path / "kept.json"
     file.write_text('{"a": {"b": 1}}')
@@ -307,7 +317,7 @@ def test_a_run_may_add_to_a_file_of_the_same_rules(tmp_path):
     file.write_text(json.dumps(recorded(old)))
     assert vs_xla.kept_rows(file, None) == old
     assert vs_xla.kept_rows(file, "max-autotune") == []
-    file.write_text(json.dumps({**recorded(old), "rules": "others"}))
+    file.write_text(json.dumps({**recorded(old), "rules": {"v5e": "others"}}))
     assert vs_xla.kept_rows(file, None) == []
 
 

@@ -25,13 +25,29 @@ def test_many_windows_for_each_weight_go_to_the_library():
 
 
 def test_few_windows_for_each_weight_are_copied():
-    assert choose((1, 14, 14, 256), (256, 256, 3, 3), padding=1) == "product"
+    few = (1, 14, 14, 256), (256, 256, 3, 3)
+    assert choose(*few, padding=1, may_use_torch=False) == "product"
     assert choose((2, 8, 8, 128), (128, 128, 3, 3), padding=1) == "product"
+
+
+def test_many_weights_and_windows_run_in_torch_where_they_may():
+    x, weights = (2, 14, 14, 256), (256, 256, 3, 3)
+    assert choose(x, weights, padding=1) == "torch"
+    assert choose(x, (512, 256, 3, 3), padding=1, stride=2) == "rows"
+    assert choose((8, *x[1:]), (512, 256, 3, 3), padding=1, stride=2) == "torch"
+    assert choose(x, weights, padding=1, may_use_torch=False) == "product"
+    assert choose(x, weights, padding=(1, 2)) == "product"
+    assert choose(x, weights, padding=1, spread=2) == "library"
+    assert choose(x, weights, padding=1, dtype=DType.BF16) == "product"
+    assert choose((1, 7, 7, 256), weights, padding=1) == "rows"
+    assert choose((2, 56, 56, 128), (128, 128, 3, 3), padding=1) == "library"
+    assert choose((8, 28, 28, 512), (1024, 512, 1, 1)) == "product"
 
 
 def test_where_weights_are_more_than_windows_the_windows_are_turned():
     assert choose((1, 7, 7, 512), (512, 512, 3, 3), padding=1) == "rows"
-    assert choose((2, 2, 2, 512), (512, 512, 3, 3), padding=1) == "rows"
+    assert choose((2, 7, 7, 512), (512, 512, 3, 3), padding=1) == "rows"
+    assert choose((8, 2, 2, 512), (512, 512, 3, 3), padding=1) == "rows"
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64, DType.BF16, DType.F16])
@@ -51,8 +67,9 @@ def test_a_window_larger_than_what_it_moves_over_never_meets_the_library(dtype):
 
 def test_windows_that_fill_the_memory_go_to_the_library():
     n = MAX_COPIED // (9 * 512) + 1
-    assert choose((n, 1, 1, 512), (1 << 15, 512, 3, 3), padding=1) == "library"
-    assert choose((n - 1, 1, 1, 512), (1 << 15, 512, 3, 3), padding=1) == "product"
+    wide = (1 << 15, 512, 3, 3)
+    assert choose((n, 1, 1, 512), wide, padding=1, may_use_torch=False) == "library"
+    assert choose((n - 1, 1, 1, 512), wide, padding=1, may_use_torch=False) == "product"
 
 
 def test_long_programs_and_groups_go_to_the_library():

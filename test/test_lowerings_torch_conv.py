@@ -23,18 +23,20 @@ def data(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
+# With one group the weights are more than the input, which is then copied to channels first.
+@pytest.mark.parametrize("groups", [6, 1])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_the_call_computes_what_the_equation_means(rank):
+def test_the_call_computes_what_the_equation_means(rank, groups):
     window, size = (3, 2, 3)[:rank], (7, 8, 5)[:rank]
     b = Builder()
     x = b.input("x", TensorType((2, *size, 6), DType.F32))
-    w = b.input("w", TensorType((6, 1, *window), DType.F32))
+    w = b.input("w", TensorType((6 if groups == 6 else 90, 6 // groups, *window), DType.F32))
     attrs = A.Conv(
         (2, 1, 1)[:rank],
         ((1, 1), (2, 2), (0, 0))[:rank],
         (1,) * rank,
         (1, 2, 1)[:rank],
-        6,
+        groups,
         "highest",
         True,
         "torch",
@@ -59,6 +61,20 @@ def test_a_large_depthwise_convolution_is_one_call_with_the_strides_of_eager(for
     want = depthwise(x, w)
     assert got.stride() == want.stride()
     torch.testing.assert_close(got.double(), depthwise(x.double(), w.double()), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("batch", [1, 8])
+def test_a_heavy_convolution_is_one_call_with_the_strides_of_eager(format, batch):
+    def heavy(x, w):
+        return conv2d(x, w, None, 1, 1).relu() + x
+
+    x, w = data(batch, 256, 14, 14).to(memory_format=format), data(256, 256, 3, 3)
+    counters.clear()
+    got = torch.compile(heavy, backend="tpu_tile")(x, w)
+    assert counters["tpu_tile"]["eager_ops"] == 1
+    assert got.stride() == heavy(x, w).stride()
+    torch.testing.assert_close(got.double(), heavy(x.double(), w.double()), atol=1e-3, rtol=0)
 
 
 def test_torch_is_no_fallback_and_strict_mode_does_without(caplog):

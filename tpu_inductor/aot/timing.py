@@ -1,6 +1,6 @@
 """What the clock of `machine` must know of a chip: rates, latencies and counts of units.
 
-Bandwidth is JAX's published `tpu_info`, per JAX device. Clocks are what its FLOP/s imply for its
+Bandwidth is that of `target`, per JAX device. Clocks are what its FLOP/s imply for its
 MXUs. The DMA latency is an assumption, 1 us everywhere: many small DMAs are good to a factor of 2.
 The XLU and EUP latencies of v4 are published measurements; the others follow from the distance of
 push and pop in the compiler's own schedules, or from a sibling chip.
@@ -52,7 +52,7 @@ MXU_QUEUE = 4
 TIMINGS = {
     "v4": ChipTiming(1050, 615, 1000, 1, 512, 1, 4, 1, 8, 91, 69, 8, 7),
     "v5e": ChipTiming(1503, 820, 1000, 1, 32, 4, 4, 1, 4, 100, 100, 8, 6),
-    "v5p": ChipTiming(1751, 2460, 1000, 2, 32, 4, 4, 1, 4, 100, 100, 8, 8),
+    "v5p": ChipTiming(1751, 2765, 1000, 2, 32, 4, 4, 1, 4, 100, 100, 8, 8),
     "v6e": ChipTiming(1755, 1640, 1000, 1, 32, 4, 2, 0.5, 4, 192, 123, 4, 13),
     "tpu7x": ChipTiming(2200, 3700, 1000, 1, 32, 6, 2, 0.5, 4, 192, 127, 4, 10),
 }

@@ -34,6 +34,19 @@ With one channel a group there is no product. Times of taps with a loop over the
 so torch saves what the way to it and back costs, some 0.3 ms, from about a million on. In 16 bits
 torch is slower than either on a processor without instructions for them.
 
+Torch packs weights faster than XLA turns them, which tells from half a million weights on, where
+the windows are too many to be turned instead; 3 x 3, on a busy machine:
+
+    n   in  size  out   M / out   million multiply-adds   library   rows   torch
+    2  128   28   128      12                       231       5.8            5.4
+    1  256   14   256      0.77                     116       3.6            2.8
+    2  256   14   256      1.5                      231       6.6            5.6
+    8  256   14   256      6.1                      925      24.1           20.6
+    8  256    8   256      2                        302       9.6   13.0     6.7
+    2  512    7   512      0.19                     231      13.5    8.7     8.2
+    8  512    4   512      0.25                     302      12.6   11.1     9.5
+    8  512    7   512      0.77                     925      31.8   34.8    23.6
+
 The library is not itself where a window is larger than what it is moved over: it then takes an
 unblocked loop (205.7 and 57.2 above).
 """
@@ -53,12 +66,18 @@ MAX_COPIED = 1 << 26
 PRODUCT_WINDOWS = 2
 """Windows per output channel up to which copying them costs less than the library loses."""
 
-ROWS_CHANNELS = 8
+ROWS_CHANNELS = 4
 """Output channels per window from which it costs less to turn the windows than the weights."""
 
 
 TORCH_WORK = 1 << 20
 """Multiply-adds of a depthwise convolution from which torch is worth two more programs."""
+
+TORCH_WEIGHTS, TORCH_DENSE_WORK = 1 << 19, 100_000_000
+"""Weights, and multiply-adds, of any other convolution from which it is."""
+
+
+_MANY_WINDOWS = "many windows for each weight"
 
 
 def choose_method(
@@ -67,9 +86,9 @@ def choose_method(
     """`attrs`, which are channels last, with the method and the reason for it."""
     outputs, _, *window = w.dims
     taps, places = math.prod(window), math.prod(out.dims[1:-1])
+    is_symmetric = all(low == high >= 0 for low, high in attrs.padding)
+    may_use_torch = may_use_torch and is_symmetric and x.dtype is DType.F32
     if _is_depthwise(attrs, x, w):
-        is_symmetric = all(low == high >= 0 for low, high in attrs.padding)
-        may_use_torch = may_use_torch and is_symmetric and x.dtype is DType.F32
         if may_use_torch and taps * out.size >= TORCH_WORK:
             return replace(attrs, method="torch", why="one channel a group: torch is faster")
         if 0 < taps <= MAX_TAPS and out.size:
@@ -80,18 +99,24 @@ def choose_method(
         return replace(attrs, why=f"groups, or more than {MAX_TAPS} windows and taps")
     if taps > 1 and windows * taps * x.dims[-1] > MAX_COPIED:
         return replace(attrs, why="its windows fill too much memory")
-    why = _reason_for_product(attrs, x, window, windows / outputs)
-    if not why:
-        return replace(attrs, why="many windows for each weight")
-    is_wide = taps > 1 and ROWS_CHANNELS * windows <= outputs and taps <= MAX_TAPS
-    if is_wide:
+    if taps > 1 and ROWS_CHANNELS * windows <= outputs and taps <= MAX_TAPS:
         return replace(attrs, method="rows", why="more weights than windows: they stay")
-    return replace(attrs, method="product", why=why)
+    if may_use_torch and _is_heavy(attrs, w, windows):
+        return replace(attrs, method="torch", why="many weights and windows: torch is faster")
+    why = _reason_for_product(attrs, x, window, windows / outputs)
+    return replace(attrs, method="product", why=why) if why else replace(attrs, why=_MANY_WINDOWS)
 
 
 def _is_depthwise(attrs: A.Conv, x: TensorType, w: TensorType) -> bool:
     is_spread = any(d != 1 for d in attrs.lhs_dilation)
     return not is_spread and w.dims[1] == 1 and attrs.groups == x.dims[-1] == w.dims[0] > 1
+
+
+def _is_heavy(attrs: A.Conv, w: TensorType, windows: int) -> bool:
+    is_dense = attrs.groups == 1 and all(d == 1 for d in attrs.lhs_dilation)
+    is_pointwise = math.prod(w.dims[2:]) == 1
+    enough = w.size >= TORCH_WEIGHTS and windows * w.size >= TORCH_DENSE_WORK
+    return is_dense and enough and not is_pointwise
 
 
 def _reason_for_product(attrs: A.Conv, x: TensorType, window: list[int], share: float) -> str:

@@ -15,16 +15,23 @@ from tpu_inductor.graph.prims import EAGER
 
 @dataclass(frozen=True, slots=True)
 class TorchConvolution:
-    """`aten.convolution` of (n, *spatial, in) by (out, in/groups, *window), channels last."""
+    """`aten.convolution` of (n, *spatial, in) by (out, in/groups, *window), channels last.
+
+    Torch sees a tensor in its own channels-last format. One that is smaller than the weights is
+    copied to channels first, for which torch packs the weights as they lie.
+    """
 
     attrs: A.Conv
 
     def __call__(self, x: Tensor, w: Tensor) -> Tensor:
-        """The result (n, *spatial, out). Torch sees a tensor in its own channels-last format."""
+        """The result (n, *spatial, out)."""
         a = self.attrs
+        turned = x.movedim(-1, 1)
+        if x.numel() < w.numel():
+            turned = turned.contiguous()
         padding, none = [low for low, _ in a.padding], [0] * len(a.padding)
         geometry = (a.strides, padding, a.rhs_dilation, False, none, a.groups)
-        out = torch.ops.aten.convolution.default(x.movedim(-1, 1), w, None, *geometry)
+        out = torch.ops.aten.convolution.default(turned, w, None, *geometry)
         return out.movedim(1, -1)
 
     def __str__(self) -> str:
