@@ -139,8 +139,7 @@ class _Binder:
         if value not in self.tensors:
             target = self.fresh()
             if value in self.arrays and value not in self.given:
-                convert = self.adapter.to_torch
-                self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+                self.steps.append(ToTensor(self.adapter.to_torch, self.arrays[value], target))
                 self.fixed.add(target)
             else:
                 self._check_given(value)
@@ -152,8 +151,8 @@ class _Binder:
         if value in self.arrays and value not in self.tensors and value not in self.given:
             assert isinstance(value, Var)
             target = self.tensors[value] = self.fresh()
-            convert = self.adapter.give_to_torch
-            self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+            copy = self.adapter.copier(value.type)
+            self.steps.append(ToTensor(copy, self.arrays[value], target))
         return self.tensor(value)
 
     def argument(self, var: Var) -> int:

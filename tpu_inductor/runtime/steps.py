@@ -69,15 +69,14 @@ class EagerStep:
 
 @dataclass(frozen=True, slots=True)
 class ToTensor:
-    """A program's result, for a torch step or the caller; `convert` is a method of an adapter."""
+    """A program's result, for a torch step or the caller, by a function of the adapter."""
 
-    convert: Callable[[Array, DType], Tensor]
-    dtype: DType
+    convert: Callable[[Array], Tensor]
     source: int
     target: int
 
     def run(self, regs: Registers) -> None:
-        regs[self.target] = self.convert(regs[self.source], self.dtype)
+        regs[self.target] = self.convert(regs[self.source])
 
 
 @dataclass(frozen=True, slots=True)
