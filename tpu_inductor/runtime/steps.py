@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from tpu_inductor.front.memory import lay_out, lies_as
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.interp import run_eqn
 from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.types import DType
 from tpu_inductor.runtime.adapters.protocol import Adapter, Array, Launch
-from tpu_inductor.runtime.storage import lay_out, lies_as
 
 Registers: TypeAlias = list[Any]
 
