@@ -41,6 +41,7 @@ from tpu_inductor.runtime.results import (
 )
 from tpu_inductor.runtime.slot import Slot
 from tpu_inductor.runtime.steps import (
+    CheckStep,
     EagerStep,
     ProgramStep,
     Registers,
@@ -174,6 +175,7 @@ class _Binder:
 def bind(
     signature: Signature,
     constants: tuple[tuple[Var, Tensor], ...],
+    checks: tuple[Eqn, ...],
     steps: tuple[Program | Eqn, ...],
     interpret: Interpret,
     adapter: Adapter,
@@ -187,6 +189,9 @@ def bind(
         b.tensors[var] = b.fresh(tensor)
         b.arrays[var] = b.fresh(_constant_array(adapter, var, tensor))
         b.shared.add(var)
+    for eqn in checks:
+        (var,) = eqn.operands
+        b.steps.append(CheckStep(eqn, (b.array(var),)))
     for step in steps:
         _bind_step(b, step, interpret)
     readers = _bind_results(b, signature)
