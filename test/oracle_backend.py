@@ -12,6 +12,7 @@ from torch.fx import GraphModule
 from tpu_inductor.errors import Reject
 from tpu_inductor.front.decompose import decompositions
 from tpu_inductor.front.import_fx import Imported, import_fx
+from tpu_inductor.front.memory import lay_out
 from tpu_inductor.front.symbols import bind_sizes
 from tpu_inductor.graph.interp import run
 from tpu_inductor.graph.prims import EAGER
@@ -25,7 +26,6 @@ from tpu_inductor.graph.signature import (
 )
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.runtime.results import read_argument, read_view
-from tpu_inductor.runtime.storage import lay_out
 
 LOG: list[str] = []
 """Why operators ran in torch, for tests to look at; `PRINT` prints graphs too."""

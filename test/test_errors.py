@@ -103,3 +103,13 @@ def test_operators_are_left_in_torch(names):
     assert not isinstance(graph.lowered, Reject)
     assert graph.work["eager_ops"] == 1
     assert "left in torch by the option eager_ops" in str(graph)
+
+
+@pytest.mark.parametrize("name", ["aten.sortd", "aten.sort.stabel", "nowhere.op"])
+def test_a_name_in_eager_ops_that_no_operator_has_is_an_error(name):
+    said = f"eager_ops names '{name}', which is no operator of torch"
+    with pytest.raises(ValueError, match=said):
+        tpu_inductor.explain(lambda x: x + 1, X, options={"eager_ops": [name]})
+    torch._dynamo.reset()
+    with pytest.raises(ValueError, match=said):
+        torch.compile(lambda x: x + 1, backend="tpu_tile", options={"eager_ops": [name]})(X)

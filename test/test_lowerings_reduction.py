@@ -42,6 +42,29 @@ def test_sums_and_tests_agree_on_every_shape_and_type(shape, dtype):
         check(aten.mean.default, x)
 
 
+BEYOND = torch.tensor([NAN, INF, -INF, 3e9, -3e9, 1e19, 2.7, -2.7, 300.0])
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_floats_are_reduced_as_the_integers_that_torch_makes_of_them(dtype):
+    for i in range(len(BEYOND)):
+        for x in (BEYOND[i : i + 1], BEYOND[i : i + 1].double(), BEYOND[i : i + 1].bfloat16()):
+            check(aten.sum.dim_IntList, x, [0], dtype=dtype)
+            check(aten.sum.default, x, dtype=dtype)
+            check(aten.prod.dim_int, x, 0, dtype=dtype)
+            check(aten.cumsum.default, x, 0, dtype=dtype)
+            check(aten.cumprod.default, x, 0, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("op", [aten.sum.dim_IntList, aten.mean.dim, aten.nansum.default])
+def test_the_sum_of_one_negative_zero_is_positive(op, dtype):
+    x = torch.tensor([[-0.0], [0.0], [1.0]]).to(dtype)
+    check(op, x, [1])
+    check(op, x, [1], True)
+    check(op, x[0, 0].clone(), [])
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != (3, 0)], ids=str)
 def test_extrema_agree_on_every_shape_and_type(shape, dtype):

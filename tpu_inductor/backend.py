@@ -18,6 +18,7 @@ from torch.fx import GraphModule
 
 from tpu_inductor.debug.dump import observe_graph
 from tpu_inductor.errors import Reject, Unsupported
+from tpu_inductor.front.origins import check_op_names
 from tpu_inductor.front.symbols import SizeSources, size_sources
 from tpu_inductor.front.trace import trace_with
 from tpu_inductor.options import Options
@@ -45,6 +46,7 @@ def tpu_tile(
     """Compiles one Dynamo graph. Raises ValueError for options that mean nothing."""
     try:
         parsed = Options.parse(mode, options)
+        check_op_names(parsed.eager_ops)
     except ValueError as error:
         raise BadOption(str(error), first_useful_frame=None) from None
     backend = trace_with(functools.partial(compile_fx_graph, options=parsed))

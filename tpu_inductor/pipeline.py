@@ -20,7 +20,7 @@ from tpu_inductor.front.outputs import with_values
 from tpu_inductor.front.symbols import Sizes
 from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.channels_last import move_channels_last
-from tpu_inductor.graph.checks import drop_proven_checks
+from tpu_inductor.graph.checks import drop_proven_checks, split_argument_checks
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.graph.signature import Signature
@@ -76,7 +76,9 @@ def lower_graph(
     if isinstance(imported, Reject):
         return imported
     observe("graph", imported.graph)
-    proven = drop_proven_checks(simplify(imported.graph))
+    proven, checks = drop_proven_checks(simplify(imported.graph)), ()
+    if not chip.is_tpu:
+        proven, checks = split_argument_checks(proven)
     graph = narrow_integers(slice_before_transposing(proven))
     if not chip.is_tpu:
         graph = leave_to_torch(move_channels_last(graph, may_use_torch=not options.strict))
@@ -92,7 +94,7 @@ def lower_graph(
     steps = print_steps(name, scheduled, chip)
     outputs = with_values(imported.signature.outputs, graph.outputs)
     signature = Signature(imported.signature.inputs, outputs)
-    plan = Plan(name, graph, signature, imported.constants, steps, _interpret(options))
+    plan = Plan(name, graph, signature, imported.constants, steps, _interpret(options), checks)
     return Lowered(scheduled, plan)
 
 

@@ -10,14 +10,10 @@ from typing import Any
 import torch
 
 from test.fuzz.data import tensor
-from test.fuzz.operators import (
-    EXPRESSIONS,
-    OUT_OF_RANGE,
-    VIEWED_INPUTS,
-    WRITES,
-    Rule,
-)
+from test.fuzz.operators import EXPRESSIONS, OUT_OF_RANGE
 from test.fuzz.program import Dynamic, Extent, Input, Program, Statement
+from test.fuzz.rules import Rule
+from test.fuzz.writes import VIEWED_INPUTS, WRITES
 
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 7, 8, 9, 16, 33)
 DTYPES = (

@@ -12,9 +12,9 @@ import torch
 from test.fuzz.compare import Difference, compare
 from test.fuzz.noise import Noise, Wide
 from test.fuzz.observe import Function, Sight, play
-from test.fuzz.operators import UNSETTLED_SIGNS
 from test.fuzz.program import Program
 from test.fuzz.spell import DYNAMIC, spell_definitions
+from test.fuzz.writes import UNSETTLED_SIGNS
 
 NOISY_RUNS = 3
 TRUSTED = "aot_eager"

@@ -9,118 +9,10 @@ A rule is (kinds, template). A kind is a letter per operand:
 operands raises in eager, and is drawn again.
 """
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from test.fuzz.pointwise import BINARY, CONVERT, UNARY
+from test.fuzz.rules import rules
 
-Rule: TypeAlias = tuple[str, str]
-
-
-def _rules(kinds: str, templates: Sequence[str]) -> tuple[Rule, ...]:
-    return tuple((kinds, t) for t in templates)
-
-
-_FUNCTIONS = (
-    "tanh", "sigmoid", "exp", "sin", "cos", "atan", "erf", "expm1", "floor", "ceil", "trunc",
-    "round", "frac", "reciprocal", "signbit", "isnan", "isinf", "isfinite", "nan_to_num",
-)  # fmt: skip
-_ACTIVATIONS = ("gelu", "silu", "softplus", "elu", "hardswish", "mish", "selu", "relu6")
-
-UNARY = (
-    *_rules("f", [f"torch.{name}({{0}})" for name in _FUNCTIONS]),
-    *_rules("f", [f"F.{name}({{0}})" for name in _ACTIVATIONS]),
-    *_rules(
-        "f",
-        [
-            "torch.sqrt({0}.abs())",
-            "torch.rsqrt({0}.abs() + 0.1)",
-            "torch.log1p({0}.abs())",
-            "F.leaky_relu({0}, 0.1)",
-            "F.gelu({0}, approximate='tanh')",
-            "F.hardtanh({0}, -1, 0.5)",
-            "torch.pow({0}.abs() + 0.1, <scalar>)",
-        ],
-    ),
-    *_rules(
-        "n",
-        [
-            "torch.relu({0})",
-            "{0}.abs()",
-            "{0}.neg()",
-            "{0}.sign()",
-            "torch.square({0})",
-            "{0}.clamp(-2, 3)",
-            "{0}.clamp(min=0)",
-            "{0}.clamp_max(1)",
-            "{0} > 0",
-            "{0} == 0",
-            "{0} <= 1",
-            "{0} * <scalar>",
-            "{0} + <scalar>",
-            "<scalar> - {0}",
-            "{0} / 3",
-            "{0} // 3",
-            "{0} % 3",
-            "torch.fmod({0}, 3)",
-            "{0} ** 2",
-            "torch.add({0}, {0}, alpha=2)",
-        ],
-    ),
-    *_rules("a", ["torch.logical_not({0})", "{0}.clone()", "{0} != 0", "{0}.detach()"]),
-    *_rules("i", ["~{0}", "{0} << 2", "{0} >> 1", "{0} & 6", "{0} ^ -1", "{0} | 1"]),
-    *_rules("b", ["~{0}", "{0} + 1", "{0} * 2.5"]),
-)
-
-BINARY = (
-    *_rules(
-        "aa",
-        [
-            "{0} + {1}",
-            "{0} * {1}",
-            "torch.maximum({0}, {1})",
-            "torch.minimum({0}, {1})",
-            "{0} == {1}",
-            "{0} < {1}",
-            "{0} >= {1}",
-            "torch.logical_and({0}, {1})",
-            "torch.logical_xor({0}, {1})",
-        ],
-    ),
-    *_rules(
-        "nn",
-        [
-            "{0} - {1}",
-            "{0} + {1}",
-            "{0} * {1}",
-            "torch.add({0}, {1}, alpha=2)",
-            "torch.rsub({0}, {1})",
-            "{0} // ({1}.abs().clamp(1, 9))",
-            "{0} % ({1}.abs().clamp(1, 9))",
-            "torch.fmod({0}, {1}.abs().clamp(1, 9))",
-            "torch.div({0}, {1}.abs().clamp(1, 9), rounding_mode='trunc')",
-            "torch.clamp({0}, min={1})",
-        ],
-    ),
-    *_rules("fn", ["{0} / {1}", "{0} / ({1} + 2)", "torch.copysign({0}, {1})"]),
-    *_rules("ff", ["torch.atan2({0}, {1})", "torch.hypot({0}, {1})", "torch.lerp({0}, {1}, 0.3)"]),
-    *_rules("fff", ["torch.addcmul({0}, {1}, {2}, value=2)", "torch.lerp({0}, {1}, {2})"]),
-    *_rules("ii", ["{0} & {1}", "{0} | {1}", "{0} ^ {1}"]),
-    *_rules("bb", ["{0} & {1}", "{0} | {1}", "{0} ^ {1}"]),
-    *_rules("baa", ["torch.where({0}, {1}, {2})"]),
-    *_rules("ba", ["torch.where({0}, {1}, 0)", "{1}.masked_fill({0}, 1)", "{1} * {0}"]),
-    *_rules("bf", ["{1}.masked_fill({0}, -math.inf)", "torch.where({0}, {1}, math.nan)"]),
-)
-
-CONVERT = (
-    *_rules("a", ["{0}.float()", "{0}.double()", "{0}.bool()", "{0}.to(<float>)"]),
-    *_rules("i", ["{0}.to(<int>)", "{0}.long()", "{0}.int()"]),
-    *_rules("b", ["{0}.to(<int>)", "{0}.long()", "{0}.int()"]),
-    *_rules("f", ["{0}.nan_to_num(1, 2, 3).clamp(-99, 99).to(<signed>)"]),
-    *_rules("f", ["{0}.nan_to_num(1, 2, 3).clamp(0, 99).to(torch.uint8)"]),
-    *_rules("f", ["{0}.half()", "{0}.bfloat16()", "{0}.to(<float>).to(<float>)"]),
-    *_rules("fa", ["{1}.type_as({0})"]),
-)
-
-VIEWS = _rules(
+VIEWS = rules(
     "a",
     [
         "{0}.t()",
@@ -165,10 +57,10 @@ VIEWS = _rules(
         "{0}.as_strided((2, 2), (1, 2))",
         "{0}.as_strided((2,), (1,), 1)",
     ],
-) + _rules("aa", ["{0}.expand_as({1})", "{0}.view_as({1})", "{0}.broadcast_to({1}.shape)"])
+) + rules("aa", ["{0}.expand_as({1})", "{0}.view_as({1})", "{0}.broadcast_to({1}.shape)"])
 
 REDUCTIONS = (
-    *_rules(
+    *rules(
         "a",
         [
             "{0}.sum()",
@@ -182,7 +74,7 @@ REDUCTIONS = (
             "{0}.max()",
         ],
     ),
-    *_rules(
+    *rules(
         "n",
         [
             "{0}.argmax()",
@@ -199,7 +91,7 @@ REDUCTIONS = (
             "torch.cummax({0}, <dim>)",
         ],
     ),
-    *_rules(
+    *rules(
         "f",
         [
             "{0}.mean()",
@@ -217,7 +109,7 @@ REDUCTIONS = (
 )
 
 MATMULS = (
-    *_rules(
+    *rules(
         "vv",
         [
             "{0} @ {1}",
@@ -237,7 +129,7 @@ MATMULS = (
             "torch.relu(F.linear({0}, {1}))",
         ],
     ),
-    *_rules(
+    *rules(
         "mm",
         [
             "torch.mm({0}, {1})",
@@ -254,17 +146,17 @@ MATMULS = (
             "torch.func.vmap(lambda w: torch.relu({0} @ w))({1})",
         ],
     ),
-    *_rules(
+    *rules(
         "vvv", ["F.linear({0}, {1}, {2})", "torch.relu({0} @ {1} + {2})", "{0} @ {1} * {2} + {2}"]
     ),
-    *_rules("mmm", ["torch.addmm({0}, {1}, {2})", "torch.baddbmm({0}, {1}, {2}, beta=0.5)"]),
-    *_rules("mmm", ["F.scaled_dot_product_attention({0}, {1}, {2})"]),
-    *_rules("mm", ["F.scaled_dot_product_attention({0}, {1}, {1})"]),
-    *_rules("vv", ["torch.dot({0}, {1})", "torch.mv({0}, {1})"]),
+    *rules("mmm", ["torch.addmm({0}, {1}, {2})", "torch.baddbmm({0}, {1}, {2}, beta=0.5)"]),
+    *rules("mmm", ["F.scaled_dot_product_attention({0}, {1}, {2})"]),
+    *rules("mm", ["F.scaled_dot_product_attention({0}, {1}, {1})"]),
+    *rules("vv", ["torch.dot({0}, {1})", "torch.mv({0}, {1})"]),
 )
 
 INDEXING = (
-    *_rules(
+    *rules(
         "al",
         [
             "{0}[{1} % {0}.shape[0]]",
@@ -279,7 +171,7 @@ INDEXING = (
             "{0}.index_fill(<dim>, {1}.flatten() % {0}.shape[<dim>], 1)",
         ],
     ),
-    *_rules(
+    *rules(
         "ala",
         [
             "torch.scatter({0}, <dim>, {1} % {0}.shape[<dim>], 1)",
@@ -289,14 +181,14 @@ INDEXING = (
             "torch.scatter_reduce({0}, <dim>, {1} % {0}.shape[<dim>], {2}, 'amax')",
         ],
     ),
-    *_rules("ml", ["F.embedding({1} % {0}.shape[0], {0})"]),
-    *_rules("ml", ["F.cross_entropy({0}, {1} % {0}.shape[1])"]),
-    *_rules("ab", ["{0}[{1}]", "{0}.masked_select({1})", "torch.masked_scatter({0}, {1}, {0})"]),
-    *_rules("aa", ["torch.select_scatter({0}, {1}, <dim>, 0)"]),
-    *_rules("aa", ["torch.slice_scatter({0}, {1}, <dim>, 1)"]),
+    *rules("ml", ["F.embedding({1} % {0}.shape[0], {0})"]),
+    *rules("ml", ["F.cross_entropy({0}, {1} % {0}.shape[1])"]),
+    *rules("ab", ["{0}[{1}]", "{0}.masked_select({1})", "torch.masked_scatter({0}, {1}, {0})"]),
+    *rules("aa", ["torch.select_scatter({0}, {1}, <dim>, 0)"]),
+    *rules("aa", ["torch.slice_scatter({0}, {1}, <dim>, 1)"]),
 )
 
-OUT_OF_RANGE = _rules(
+OUT_OF_RANGE = rules(
     "al",
     [
         "{0}[{1}]",
@@ -311,7 +203,7 @@ OUT_OF_RANGE = _rules(
 """What raises for what the data holds."""
 
 NORMS = (
-    *_rules(
+    *rules(
         "v",
         [
             "torch.softmax({0}, <dim>)",
@@ -330,7 +222,7 @@ NORMS = (
             "torch.rand_like({0})",
         ],
     ),
-    *_rules(
+    *rules(
         "m",
         [
             "F.batch_norm({0}, None, None, training=True)",
@@ -338,28 +230,28 @@ NORMS = (
             "F.instance_norm({0})",
         ],
     ),
-    *_rules(
+    *rules(
         "vv",
         ["F.layer_norm({0}, {0}.shape[-1:], {1}, {1})", "F.rms_norm({0}, {0}.shape[-1:], {1})"],
     ),
-    *_rules("ff", ["F.mse_loss({0}, {1})", "F.smooth_l1_loss({0}, {1})", "F.l1_loss({0}, {1})"]),
+    *rules("ff", ["F.mse_loss({0}, {1})", "F.smooth_l1_loss({0}, {1})", "F.l1_loss({0}, {1})"]),
 )
 
 WINDOWS = (
-    *_rules("m", ["F.max_pool1d({0}, 2)", "F.avg_pool1d({0}, 2, stride=1)"]),
-    *_rules(
+    *rules("m", ["F.max_pool1d({0}, 2)", "F.avg_pool1d({0}, 2, stride=1)"]),
+    *rules(
         "m", ["F.adaptive_avg_pool1d({0}, 2)", "F.max_pool1d({0}, 3, 1, 1, return_indices=True)"]
     ),
-    *_rules("3", ["F.interpolate({0}, scale_factor=2, mode='nearest')"]),
-    *_rules("4", ["F.max_pool2d({0}, 2)", "F.avg_pool2d({0}, 2, padding=1)"]),
-    *_rules("4", ["F.pixel_unshuffle({0}, 2)", "{0}.to(memory_format=torch.channels_last)"]),
-    *_rules("4", ["{0}.to(memory_format=torch.channels_last).flatten(1).argmax(1)"]),
-    *_rules("33", ["F.conv1d({0}, {1})", "F.conv1d({0}, {1}, padding=1).relu()"]),
-    *_rules("44", ["F.conv2d({0}, {1})", "F.conv2d({0}, {1}, padding=1, stride=2)"]),
+    *rules("3", ["F.interpolate({0}, scale_factor=2, mode='nearest')"]),
+    *rules("4", ["F.max_pool2d({0}, 2)", "F.avg_pool2d({0}, 2, padding=1)"]),
+    *rules("4", ["F.pixel_unshuffle({0}, 2)", "{0}.to(memory_format=torch.channels_last)"]),
+    *rules("4", ["{0}.to(memory_format=torch.channels_last).flatten(1).argmax(1)"]),
+    *rules("33", ["F.conv1d({0}, {1})", "F.conv1d({0}, {1}, padding=1).relu()"]),
+    *rules("44", ["F.conv2d({0}, {1})", "F.conv2d({0}, {1}, padding=1, stride=2)"]),
 )
 
 JOINS = (
-    *_rules(
+    *rules(
         "a",
         [
             "torch.cat([{0}, {0}], <dim>)",
@@ -382,15 +274,13 @@ JOINS = (
             "torch.constant_pad_nd({0}, (0, 1))",
         ],
     ),
-    *_rules("m", ["F.pad({0}, (1, 1), mode='reflect')", "F.pad({0}, (1, 1), mode='replicate')"]),
-    *_rules("3", ["F.pad({0}, (1, 1), mode='circular')"]),
-    *_rules("aa", ["torch.cat([{0}, {1}], <dim>)", "torch.stack([{0}, {1}], <dim>)"]),
-    *_rules(
-        "aa", ["torch.cat([{0}, {1}])", "torch.hstack([{0}, {1}])", "torch.vstack([{0}, {1}])"]
-    ),
+    *rules("m", ["F.pad({0}, (1, 1), mode='reflect')", "F.pad({0}, (1, 1), mode='replicate')"]),
+    *rules("3", ["F.pad({0}, (1, 1), mode='circular')"]),
+    *rules("aa", ["torch.cat([{0}, {1}], <dim>)", "torch.stack([{0}, {1}], <dim>)"]),
+    *rules("aa", ["torch.cat([{0}, {1}])", "torch.hstack([{0}, {1}])", "torch.vstack([{0}, {1}])"]),
 )
 
-CREATE = _rules(
+CREATE = rules(
     "a",
     [
         "torch.zeros_like({0})",
@@ -426,73 +316,3 @@ EXPRESSIONS = (
     (2, CREATE),
 )
 """Families by weight. A family is drawn first, so that a long list is no more likely."""
-
-WRITES = (
-    *_rules(
-        "w",
-        [
-            "{0}.zero_()",
-            "{0}.fill_(2)",
-            "{0}.add_(1)",
-            "{0}.mul_(2)",
-            "{0}[1:].fill_(1)",
-            "{0}[0] = 1",
-            "{0}[:, 0] += 1",
-            "{0}[..., 1:] = 0",
-            "{0}[::2].mul_(3)",
-            "{0}.t().add_(1)",
-            "{0}.diagonal().fill_(1)",
-            "{0}.view(-1).mul_(2)",
-            "{0}.transpose_(0, -1)",
-            "{0}.t_()",
-            "{0}.unsqueeze_(<dim>)",
-            "{0}.squeeze_()",
-            "{0}.unsqueeze(0).neg_()",
-            "{0}.select(<dim>, -1).zero_()",
-            "{0}.masked_fill_({0} > 0, 1)",
-            "{0}.chunk(2, <dim>)[0].add_(1)",
-        ],
-    ),
-    *_rules(
-        "wa",
-        [
-            "{0}.add_({1})",
-            "{0}.mul_({1})",
-            "{0}.copy_({1})",
-            "{0}[1:] = {1}[1:]",
-            "{0}[0] = {1}",
-            "{0}[:, 0] = {1}[0]",
-            "{0}.sub_({1})",
-            "{0}.transpose(0, 1).copy_({1})",
-            "torch.add({1}, 1, out={0})",
-            "{0}.where({0} > 0, {1}).add_(1)",
-        ],
-    ),
-    *_rules("wb", ["{0}.masked_fill_({1}, 2)", "{0}[{1}] = 0", "{0}[{1}] += 1"]),
-    *_rules("wl", ["{0}[{1} % {0}.shape[0]] = 1", "{0}.index_fill_(0, {1} % {0}.shape[0], 2)"]),
-    *_rules("wla", ["{0}.scatter_(<dim>, {1} % {0}.shape[<dim>], 1)"]),
-    *_rules("wla", ["{0}.index_add_(0, {1} % {0}.shape[0], {2})"]),
-    *_rules("wla", ["{0}.index_put_(({1} % {0}.shape[0],), {2}, accumulate=True)"]),
-    *_rules("w", ["{0}.resize_({0}.shape[0])", "{0}.clamp_(-1, 1)", "{0}.relu_()"]),
-    *_rules("w", ["{0}.set_({0}.detach().clone())"]),
-)
-"""Statements that change an operand in place: its data, or its shape."""
-
-UNSETTLED_SIGNS = ("F.gelu", "maximum", "minimum", "max=", "min={", "amax", "amin", "+ 0", "0 - ")
-"""Where the sign of zero depends in eager on the number of elements, or is XLA's by the README."""
-
-VIEWED_INPUTS = (
-    "{0}.t()",
-    "{0}.transpose(0, -1)",
-    "{0}[1:]",
-    "{0}[::2]",
-    "{0}[..., ::2]",
-    "{0}[..., 1:]",
-    "{0}[:1].expand({0}.shape)",
-    "{0}.unsqueeze(0)",
-    "{0}.permute(2, 0, 1)",
-    "{0}.view(-1)",
-    "{0}.diagonal()",
-    "{0}.contiguous(memory_format=torch.channels_last)",
-)
-"""Parts of a tensor that are passed as an argument, or as another argument beside it."""

@@ -1,7 +1,7 @@
 """Calls that run in torch between two programs: their operands, and the shape of their results."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,10 +11,13 @@ from torch.utils import _pytree as pytree
 
 from tpu_inductor.front.dtypes import from_torch_dtype
 from tpu_inductor.front.layout import is_plain, layout_name
+from tpu_inductor.front.memory import lay_out
 from tpu_inductor.front.origins import op_name
-from tpu_inductor.front.symbols import SYMBOLIC, Sizes, static_shape, static_strides
+from tpu_inductor.front.storage import layout_of
+from tpu_inductor.front.symbols import SYMBOLIC, Sizes, static_shape
 from tpu_inductor.graph.attrs import EagerCall, Hole
 from tpu_inductor.graph.core import Lit, Value, Var
+from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.types import TensorType
 
 
@@ -36,21 +39,20 @@ class NumberCall:
 
 @dataclass(frozen=True, slots=True)
 class StridedCall:
-    """`op` called with tensors that have the strides of eager torch at top-level places.
+    """`op` called with tensors that lie as in eager torch at top-level places.
 
     What programs hand over is row-major, which an operator that looks at memory would see.
     """
 
     op: Any
-    strides: tuple[tuple[int | str, tuple[int, ...]], ...]
+    layouts: tuple[tuple[int | str, Layout], ...]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         places: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
-        for place, strides in self.strides:
+        for place, layout in self.layouts:
             tensor: torch.Tensor = places[place]
-            if tensor.stride() != strides:
-                made = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype)
-                places[place] = made.copy_(tensor)
+            if tensor.stride() != layout.strides:
+                places[place] = lay_out(tensor, layout)
         named = {place: v for place, v in places.items() if isinstance(place, str)}
         return self.op(*(places[i] for i in range(len(args))), **named)
 
@@ -83,9 +85,9 @@ def dig_holes(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Operands:
 def eager_call(node: Node, operands: Operands, reason: str, sizes: Sizes) -> EagerCall:
     """The attributes of the equation that runs `node` in torch."""
     target: Any = node.target
-    strides = tuple(_strided_places(node, sizes)) if _sees_strides(target) else ()
-    if strides:
-        target = StridedCall(target, strides)
+    layouts = tuple(_strided_places(node, sizes)) if _sees_strides(target) else ()
+    if layouts:
+        target = StridedCall(target, layouts)
     holed: dict[int | str, Any] = {**dict(enumerate(operands.args)), **dict(operands.kwargs)}
     # Of a size that is fixed by then, the number itself stands there.
     numbers = frozenset(p for p in _number_places(node) if isinstance(holed[p], Hole))
@@ -103,14 +105,14 @@ def _sees_strides(target: Any) -> bool:
     return target is torch.ops.aten.resize.default or is_custom
 
 
-def _strided_places(node: Node, sizes: Sizes) -> Iterator[tuple[int | str, tuple[int, ...]]]:
-    """The tensors at top-level places that are not row-major in eager torch, with their strides."""
+def _strided_places(node: Node, sizes: Sizes) -> Iterator[tuple[int | str, Layout]]:
+    """The tensors at top-level places that are not row-major in eager torch, and how they lie."""
     for place, arg in _places(node):
         value = arg.meta.get("val") if isinstance(arg, Node) else None
         if isinstance(value, torch.Tensor) and is_plain(value):
-            strides = static_strides(value, sizes)
-            if strides != torch.empty(static_shape(value, sizes), device="meta").stride():
-                yield place, strides
+            layout = replace(layout_of(value, sizes), offset=0)
+            if layout.strides != Layout.row_major(layout.dtype, layout.shape).strides:
+                yield place, layout
 
 
 def _places(node: Node) -> tuple[tuple[int | str, Any], ...]:

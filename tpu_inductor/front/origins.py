@@ -1,8 +1,11 @@
 """Where an FX node comes from: the user's file and line, and the ATen operator."""
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
-from torch._ops import OpOverload
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import Node
 
 from tpu_inductor.graph.origin import Origin
@@ -22,6 +25,19 @@ def names_of(target: object) -> tuple[str, ...]:
     if not isinstance(target, OpOverload):
         return (op_name(target),)
     return str(target.overloadpacket), str(target), op_name(target)
+
+
+def check_op_names(names: Iterable[str]) -> None:
+    """Raises ValueError for a name of `eager_ops` that no operator of torch has."""
+    for name in names:
+        found: Any = torch.ops
+        for word in name.split("."):
+            found = getattr(found, word, None)
+        if not isinstance(found, OpOverload | OpOverloadPacket):
+            raise ValueError(
+                f"eager_ops names {name!r}, which is no operator of torch: write it as "
+                "`explain` does, such as aten.sort, or aten.sort.stable for one overload"
+            )
 
 
 def hint_name(target: object) -> str:

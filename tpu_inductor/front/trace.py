@@ -9,9 +9,11 @@ from torch._guards import TracingContext
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule
 
-from tpu_inductor.front.attention import capture_attention
 from tpu_inductor.front.decompose import decompositions
+from tpu_inductor.front.encoder import spell_layers
+from tpu_inductor.front.meta import trace_on_cpu
 from tpu_inductor.front.outputs import mark_returned
+from tpu_inductor.front.rng_state import type_rng_states
 
 
 def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
@@ -19,6 +21,7 @@ def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile_real(gm: GraphModule, args: Sequence[Any]) -> Any:
         # AOTAutograd still traces with fake tensors here; a graph's constants are real ones.
+        type_rng_states(gm)
         with unset_fake_temporarily():
             return compiler(gm, args)
 
@@ -41,6 +44,7 @@ def trace_with(compiler: Callable[..., Any]) -> Callable[..., Any]:
     )
 
     def trace(gm: GraphModule, args: Sequence[Any]) -> Callable[..., Any]:
-        return backend(capture_attention(gm), args)
+        spell_layers(gm)
+        return backend(gm, trace_on_cpu(gm, args))
 
     return trace

@@ -49,20 +49,20 @@ def to_copy(
     non_blocking: bool = False,
     memory_format: Any = None,
 ) -> Value:
-    return _converted(b, x, b.out[0].dtype)
+    return convert_as_torch(b, x, b.out[0].dtype)
 
 
 @lowering(torch.ops.prims.convert_element_type.default)
 def convert_element_type(b: Builder, a: Any, dtype: torch.dtype) -> Value:
-    return _converted(b, a, b.out[0].dtype)
+    return convert_as_torch(b, a, b.out[0].dtype)
 
 
 @lowering(aten.copy.default)
 def copy(b: Builder, x: Any, src: Any, non_blocking: bool = False) -> Value:
-    return b.broadcast_to(_converted(b, src, b.out[0].dtype), b.out[0].shape)
+    return b.broadcast_to(convert_as_torch(b, src, b.out[0].dtype), b.out[0].shape)
 
 
-def _converted(b: Builder, x: Value, dtype: DType) -> Value:
+def convert_as_torch(b: Builder, x: Value, dtype: DType) -> Value:
     """`x` as `dtype`; floats that no integer holds become what torch makes of them on x86.
 
     The processor gives the least int32 or int64 for NaN and what is out of range, and narrower

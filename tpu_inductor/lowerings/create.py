@@ -5,8 +5,9 @@ from typing import Any
 import torch
 
 from tpu_inductor.graph.builder import Builder
-from tpu_inductor.graph.core import Value
+from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.conversion import convert_as_torch
 from tpu_inductor.lowerings.promote import as_type, opmath_dtype
 from tpu_inductor.lowerings.registry import lowering
 
@@ -74,7 +75,8 @@ def scalar_tensor(
 
 @lowering(aten.fill.Scalar, aten.fill.Tensor)
 def fill(b: Builder, x: Any, value: Any) -> Value:
-    return _filled(b, value)
+    is_tensor = isinstance(value, Var | Lit)
+    return _filled(b, convert_as_torch(b, value, b.out[0].dtype) if is_tensor else value)
 
 
 @lowering(

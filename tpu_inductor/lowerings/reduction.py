@@ -13,6 +13,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.conversion import convert_as_torch
 from tpu_inductor.lowerings.registry import lowering
 
 aten = torch.ops.aten
@@ -44,9 +45,17 @@ def reduced_size(x: Value, dims: Sequence[int]) -> int:
     return count
 
 
+def sum_over(b: Builder, x: Value, dims: Sequence[int], keepdims: bool = False) -> Value:
+    """The sum of `x` over `dims`. Of one element too it is a sum from zero, which is never -0.0."""
+    if x.type.dtype.is_float and reduced_size(x, dims) == 1:
+        zero = b.lit(0, x.type.dtype)
+        x = b.op("select", b.op("eq", x, zero), zero, x)
+    return b.reduce("reduce_sum", x, dims, keepdims)
+
+
 def mean_over(b: Builder, x: Value, dims: Sequence[int], keepdims: bool = False) -> Var:
     """The mean of a float `x` over `dims` in the type of `x`; NaN over no elements."""
-    total = b.reduce("reduce_sum", x, dims, keepdims)
+    total = sum_over(b, x, dims, keepdims)
     return b.op("div", total, b.lit(reduced_size(x, dims), x.type.dtype))
 
 
@@ -55,7 +64,9 @@ def _reduce_as(b: Builder, prim: str, x: Value, dims: Sequence[int], keepdim: bo
     result = b.out[0].dtype
     if result is DType.BOOL:
         prim = {"reduce_sum": "reduce_or", "reduce_prod": "reduce_and"}[prim]
-    x = b.convert(b.convert(x, result), accumulator(result))
+    x = b.convert(convert_as_torch(b, x, result), accumulator(result))
+    if prim == "reduce_sum":
+        return b.convert(sum_over(b, x, dims, keepdim), result)
     return b.convert(b.reduce(prim, x, dims, keepdim), result)
 
 

@@ -6,6 +6,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
+from tpu_inductor.lowerings.conversion import convert_as_torch
 from tpu_inductor.lowerings.dims import at_least_1d, wrap_dim
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
@@ -15,7 +16,7 @@ aten = torch.ops.aten
 
 def _scan(b: Builder, prim: str, x: Value, dim: int) -> Value:
     out = b.out[0]
-    x = b.convert(x, out.dtype)
+    x = convert_as_torch(b, x, out.dtype)
     if x.type.rank == 0 or x.type.size == 0:
         return b.tensor(x)
     x = b.tensor(b.convert(x, accumulator(out.dtype)))

@@ -25,6 +25,7 @@ from torch.fx import GraphModule
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.debug.dump import observe_graph
 from tpu_inductor.errors import Reject
+from tpu_inductor.front.origins import check_op_names
 from tpu_inductor.front.symbols import SizeSources, size_sources
 from tpu_inductor.front.trace import trace_with
 from tpu_inductor.graph.core import Var
@@ -144,6 +145,7 @@ def explain(
     does, so functions compiled before are compiled again at their next call.
     """
     parsed = Options.parse(mode, options)
+    check_op_names(parsed.eager_ops)
     capture = _Capture(parsed)
     compiled = torch.compile(model, backend=trace_with(capture.compile))
     torch._dynamo.reset()

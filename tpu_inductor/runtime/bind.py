@@ -41,6 +41,7 @@ from tpu_inductor.runtime.results import (
 )
 from tpu_inductor.runtime.slot import Slot
 from tpu_inductor.runtime.steps import (
+    CheckStep,
     EagerStep,
     ProgramStep,
     Registers,
@@ -139,8 +140,7 @@ class _Binder:
         if value not in self.tensors:
             target = self.fresh()
             if value in self.arrays and value not in self.given:
-                convert = self.adapter.to_torch
-                self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+                self.steps.append(ToTensor(self.adapter.to_torch, self.arrays[value], target))
                 self.fixed.add(target)
             else:
                 self._check_given(value)
@@ -152,8 +152,8 @@ class _Binder:
         if value in self.arrays and value not in self.tensors and value not in self.given:
             assert isinstance(value, Var)
             target = self.tensors[value] = self.fresh()
-            convert = self.adapter.give_to_torch
-            self.steps.append(ToTensor(convert, value.type.dtype, self.arrays[value], target))
+            copy = self.adapter.copier(value.type)
+            self.steps.append(ToTensor(copy, self.arrays[value], target))
         return self.tensor(value)
 
     def argument(self, var: Var) -> int:
@@ -175,6 +175,7 @@ class _Binder:
 def bind(
     signature: Signature,
     constants: tuple[tuple[Var, Tensor], ...],
+    checks: tuple[Eqn, ...],
     steps: tuple[Program | Eqn, ...],
     interpret: Interpret,
     adapter: Adapter,
@@ -188,6 +189,9 @@ def bind(
         b.tensors[var] = b.fresh(tensor)
         b.arrays[var] = b.fresh(_constant_array(adapter, var, tensor))
         b.shared.add(var)
+    for eqn in checks:
+        (var,) = eqn.operands
+        b.steps.append(CheckStep(eqn, (b.array(var),)))
     for step in steps:
         _bind_step(b, step, interpret)
     readers = _bind_results(b, signature)

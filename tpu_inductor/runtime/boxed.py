@@ -6,6 +6,8 @@ from typing import Any, TypeAlias
 import torch
 from torch.fx import GraphModule
 
+from tpu_inductor.front.meta import results_on_meta
+
 Boxed: TypeAlias = Callable[[list[Any]], Sequence[Any]]
 """A compiled graph as AOTAutograd calls it."""
 
@@ -30,6 +32,8 @@ class EagerGraph:
         self.gm = gm
 
     def __call__(self, args: list[Any]) -> Sequence[Any]:
+        if any(isinstance(arg, torch.Tensor) and arg.is_meta for arg in args):
+            return results_on_meta(self.gm, args)
         interpreter = torch.fx.Interpreter(self.gm)
         with torch.no_grad():
             return interpreter.boxed_run(args)

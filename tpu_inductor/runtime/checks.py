@@ -1,7 +1,8 @@
-"""Raises what eager torch would, from the last result of a program: how far each check reaches.
+"""Raises what eager torch would: of arguments before anything runs, of the rest after its program.
 
-The program has run by then; its other results are dropped, and nothing that a caller sees has been
-written: a graph is functional, and torch copies into mutated arguments after it.
+The last result of a program says how far each of its checks reaches. The program has run by then;
+its other results are dropped, and nothing that a caller sees has been written: a graph is
+functional, and torch copies into mutated arguments after it.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ import numpy as np
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.graph.attrs import Check
+from tpu_inductor.graph.bounds import Interval
+from tpu_inductor.graph.checks import allows
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 
@@ -32,6 +35,18 @@ def raise_failures(launch: Launch, program: Program) -> Launch:
         return results
 
     return checked
+
+
+def raise_failure(eqn: Eqn, array: Array) -> None:
+    """Raises where the check `eqn` of all that `array` holds fails."""
+    attrs, numbers = _attrs(eqn), np.asarray(array)
+    if not numbers.size or allows(attrs, Interval(int(numbers.min()), int(numbers.max()))):
+        return
+    if attrs.ignored is not None:
+        numbers = numbers[numbers != attrs.ignored]
+    past = numbers.astype(np.uint64) - np.uint64(attrs.start % (1 << 64))
+    if past.size and int(past.max()) >= attrs.count:
+        raise failure(eqn, int(past.max()))
 
 
 def failure(eqn: Eqn, reached: int) -> Exception:

@@ -26,7 +26,10 @@ from tpu_inductor.runtime.steps import Registers
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that the runtime knows of a graph: programs and eager equations, in order."""
+    """All that the runtime knows of a graph: programs and eager equations, in order.
+
+    `checks` are those of arguments, made before anything runs.
+    """
 
     name: str
     graph: Graph
@@ -34,9 +37,10 @@ class Plan:
     constants: tuple[tuple[Var, Tensor], ...]
     steps: tuple[Program | Eqn, ...]
     interpret: Interpret
+    checks: tuple[Eqn, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"plan {self.name}"]
+        lines = [f"plan {self.name}", *(f"  check    {eqn}" for eqn in self.checks)]
         for step in self.steps:
             if isinstance(step, Eqn):
                 lines.append(f"  eager    {step}")
@@ -61,7 +65,9 @@ class CompiledGraph:
         self._process = adapter.process()
         # Backends compile under torch's fake tensors; constants and literals are real.
         with unset_fake_temporarily():
-            self._bound = bind(plan.signature, plan.constants, plan.steps, plan.interpret, adapter)
+            self._bound = bind(
+                plan.signature, plan.constants, plan.checks, plan.steps, plan.interpret, adapter
+            )
 
     def __call__(self, args: list[Any]) -> tuple[Any, ...]:
         if os.getpid() != self._process:

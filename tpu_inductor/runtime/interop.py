@@ -6,6 +6,7 @@ of the array it was made from, or memory of torch's own with a copy.
 """
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,7 @@ from torch.utils.dlpack import from_dlpack
 
 from tpu_inductor.errors import LaunchError
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
-from tpu_inductor.graph.types import DType
+from tpu_inductor.graph.types import DType, TensorType
 
 _EXTENDED: dict[DType, np.dtype[Any]] = {
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
@@ -65,12 +66,17 @@ def adopt_array(array: Any) -> Tensor:
     return tensor if tensor.numel() else torch.empty(tensor.shape, dtype=tensor.dtype)
 
 
-def copy_array(array: Any, dtype: DType) -> Tensor:
-    """A jax CPU array, which must be ready, copied into memory that torch allocates.
+def copier(type_: TensorType) -> Callable[[Any], Tensor]:
+    """Copies jax CPU arrays of `type_`, which must be ready, into memory that torch allocates.
 
     Only such memory can be resized: a storage that torch has adopted has the size that it has.
     """
-    made = torch.empty(array.shape, dtype=TORCH_DTYPE[dtype])
-    # A third of the time of adopting the array and cloning it.
-    ctypes.memmove(made.data_ptr(), array.unsafe_buffer_pointer(), made.nbytes)
-    return made
+    shape, dtype, size = type_.dims, TORCH_DTYPE[type_.dtype], type_.nbytes
+
+    # Half the time of adopting the array and cloning it.
+    def copy(array: Any) -> Tensor:
+        made = torch.empty(shape, dtype=dtype)
+        ctypes.memmove(made.data_ptr(), array.unsafe_buffer_pointer(), size)
+        return made
+
+    return copy

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from tpu_inductor.front.memory import lay_out, reinterpret_tensor
 from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.signature import Layout, TensorInput
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.runtime.steps import Registers, read_registers
-from tpu_inductor.runtime.storage import lay_out, reinterpret_tensor
 
 Reader: TypeAlias = Callable[[Registers, list[Any]], Any]
 """(registers, results so far) -> the next result."""

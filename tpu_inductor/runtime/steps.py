@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from tpu_inductor.front.memory import lay_out, lies_as
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.interp import run_eqn
 from tpu_inductor.graph.signature import Layout
 from tpu_inductor.graph.types import DType
 from tpu_inductor.runtime.adapters.protocol import Adapter, Array, Launch
-from tpu_inductor.runtime.storage import lay_out, lies_as
+from tpu_inductor.runtime.checks import raise_failure
 
 Registers: TypeAlias = list[Any]
 
@@ -53,6 +54,19 @@ class ProgramStep:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckStep:
+    """A check of an argument, on the host: numpy takes a tenth of the time of XLA's reduction."""
+
+    eqn: Eqn
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...] = ()
+
+    def run(self, regs: Registers) -> None:
+        (register,) = self.inputs
+        raise_failure(self.eqn, regs[register])
+
+
+@dataclass(frozen=True, slots=True)
 class EagerStep:
     """An ATen call in torch. Autograd has been traced into the graph, so it does not record."""
 
@@ -69,15 +83,14 @@ class EagerStep:
 
 @dataclass(frozen=True, slots=True)
 class ToTensor:
-    """A program's result, for a torch step or the caller; `convert` is a method of an adapter."""
+    """A program's result, for a torch step or the caller, by a function of the adapter."""
 
-    convert: Callable[[Array, DType], Tensor]
-    dtype: DType
+    convert: Callable[[Array], Tensor]
     source: int
     target: int
 
     def run(self, regs: Registers) -> None:
-        regs[self.target] = self.convert(regs[self.source], self.dtype)
+        regs[self.target] = self.convert(regs[self.source])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +124,7 @@ class ToStorage:
         regs[self.target] = tensor if is_it else lay_out(tensor, self.layout)
 
 
-Step: TypeAlias = ProgramStep | EagerStep | ToTensor | ToArray | ToStorage
+Step: TypeAlias = ProgramStep | CheckStep | EagerStep | ToTensor | ToArray | ToStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +137,12 @@ class Timed:
 
 def reads(step: Step) -> tuple[int, ...]:
     """The registers that a step reads."""
-    return step.inputs if isinstance(step, ProgramStep | EagerStep) else (step.source,)
+    return step.inputs if isinstance(step, ProgramStep | CheckStep | EagerStep) else (step.source,)
 
 
 def writes(step: Step) -> tuple[int, ...]:
     """The registers that a step fills."""
-    return step.outputs if isinstance(step, ProgramStep | EagerStep) else (step.target,)
+    return step.outputs if isinstance(step, ProgramStep | CheckStep | EagerStep) else (step.target,)
 
 
 def free_early(steps: list[Step], kept: frozenset[int]) -> tuple[Timed, ...]:

@@ -6,7 +6,7 @@ freed or written by the caller afterwards.
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +19,13 @@ from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
 from tpu_inductor.errors import BUGS, InvalidIR, Unsupported
-from tpu_inductor.graph.types import DType
+from tpu_inductor.graph.types import DType, TensorType
 from tpu_inductor.options import Interpret
 from tpu_inductor.runtime.adapters.cpu_extremes import spreads_nan
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 from tpu_inductor.runtime.failure import explain_failure
 from tpu_inductor.runtime.fork import describe_fork
-from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, copy_array, view_numpy
+from tpu_inductor.runtime.interop import NUMPY_DTYPE, adopt_array, copier, view_numpy
 from tpu_inductor.runtime.load import load_program
 
 
@@ -60,11 +60,11 @@ class CpuAdapter:
     def number(self, value: float, dtype: DType) -> Array:
         return np.asarray(value, NUMPY_DTYPE[dtype])
 
-    def to_torch(self, array: Array, dtype: DType) -> Tensor:
+    def to_torch(self, array: Array) -> Tensor:
         return adopt_array(array)
 
-    def give_to_torch(self, array: Array, dtype: DType) -> Tensor:
-        return copy_array(array, dtype)
+    def copier(self, type_: TensorType) -> Callable[[Array], Tensor]:
+        return copier(type_)
 
     def compile(self, program: Program, interpret: Interpret) -> Launch:
         launch = _launcher(program, interpret)

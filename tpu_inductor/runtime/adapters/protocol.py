@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias
 from torch import Tensor
 
 from tpu_inductor.codegen.program import Program
-from tpu_inductor.graph.types import DType
+from tpu_inductor.graph.types import DType, TensorType
 from tpu_inductor.options import Interpret
 
 Array: TypeAlias = Any
@@ -47,12 +47,12 @@ class Adapter(Protocol):
         """A Python number as a 0-dimensional value."""
         ...
 
-    def to_torch(self, array: Array, dtype: DType) -> Tensor:
+    def to_torch(self, array: Array) -> Tensor:
         """A launch's result as a tensor that owns its memory; its storage may have a fixed size."""
         ...
 
-    def give_to_torch(self, array: Array, dtype: DType) -> Tensor:
-        """A launch's result in memory of torch's own, whose storage can be resized."""
+    def copier(self, type_: TensorType) -> Callable[[Array], Tensor]:
+        """Puts results of `type_` into memory of torch's own, whose storage can be resized."""
         ...
 
     def compile(self, program: Program, interpret: Interpret) -> Launch:

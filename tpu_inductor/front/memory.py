@@ -1,4 +1,4 @@
-"""Memory for results, laid out as a graph's signature says."""
+"""Memory for tensors, laid out as a graph's signature or an operator wants it."""
 
 from collections.abc import Sequence
 from typing import cast
