@@ -15,19 +15,17 @@ from functools import cached_property
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import (
     Dims,
     Factor,
     Mismatch,
     Unifier,
-    factorise,
     flat,
     repeats,
 )
 from tpu_inductor.regions.groups import Facts, Group, Late, build_group, join_facts
 from tpu_inductor.regions.wiring import Wiring
-from tpu_inductor.streams.stream import Stream, find_stream
+from tpu_inductor.streams.stream import Stream, stream_rows
 from tpu_inductor.target import TpuTarget
 
 ENDING = (Kind.REDUCE, Kind.DOT)
@@ -203,10 +201,7 @@ class Proposal:
         made = {v for eqn in eqns for v in eqn.outputs}
         inputs = dict.fromkeys(v for eqn in eqns for v in eqn.operands if v not in made)
         outputs = wiring.outputs(set[int]().union(*(part.compute for part in self.parts)))
-        factoring = factorise(eqns, FACTOR_RULES)
-        if isinstance(factoring, Reject):
-            return factoring
-        return find_stream(eqns, tuple(inputs), outputs, factoring, factoring.reduced)
+        return stream_rows(eqns, tuple(inputs), outputs)
 
     # -- what is read from outside ------------------------------------------------
     def shares(self) -> bool:

@@ -18,7 +18,7 @@ from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.schedule.types import Cost, TileSchedule
 from tpu_inductor.schedule.vmem import limit_for, vmem_bytes
 from tpu_inductor.streams.scan import Kept, scan_stream
-from tpu_inductor.streams.stream import find_stream
+from tpu_inductor.streams.stream import stream_rows
 from tpu_inductor.target import TpuTarget
 
 
@@ -59,10 +59,7 @@ def scan_region(region: Region) -> tuple[Region, tuple[Kept, ...]]:
     """A region that streams, as equations over what it keeps from block to block; others as are."""
     if not region.streams:
         return region, ()
-    factoring = region.factoring
-    assert factoring is not None
-    ends = region.eqns, region.inputs, region.outputs
-    stream = find_stream(*ends, factoring, factoring.reduced)
+    stream = stream_rows(region.eqns, region.inputs, region.outputs)
     if isinstance(stream, Reject):
         raise InvalidIR(f"{region.name} does not stream: {stream.reason}")
     scan = scan_stream(stream)

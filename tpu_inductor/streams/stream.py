@@ -23,6 +23,7 @@ from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factor, Factoring, factorise
 from tpu_inductor.streams.axis import AxisUse, NotStreamable, trace_axis
 from tpu_inductor.streams.close import MERGES, close_axis
+from tpu_inductor.streams.constants import copy_constants
 from tpu_inductor.streams.finish import Guarded, guard_tags
 from tpu_inductor.streams.place import Places, place_equations
 from tpu_inductor.streams.repair import Repair
@@ -74,6 +75,17 @@ class Stream:
                     text = str(carries[i].repair or "").rstrip().splitlines()
                     lines += [f"      {line}" for line in text]
         return "\n".join(lines) + f"\n  return {', '.join(map(str, self.outputs))}\n"
+
+
+def stream_rows(
+    eqns: tuple[Eqn, ...], inputs: tuple[Var, ...], outputs: tuple[Var, ...]
+) -> Stream | Reject:
+    """The region from `inputs` to `outputs` as a stream along the axes that it reduces."""
+    eqns = copy_constants(eqns, inputs)
+    factoring = factorise(eqns, FACTOR_RULES)
+    if isinstance(factoring, Reject):
+        return factoring
+    return find_stream(eqns, inputs, outputs, factoring, factoring.reduced)
 
 
 def find_stream(
