@@ -12,6 +12,7 @@ from tpu_inductor.regions.region import Partition, Region, Tier
 from tpu_inductor.schedule.assign import (
     assign_schedules,
     choose_by_estimate,
+    limit_kernels,
     settle_neighbours,
 )
 from tpu_inductor.schedule.types import TileSchedule
@@ -108,3 +109,22 @@ def test_nothing_is_asked_again_where_nothing_lost():
     made = partition(build(layers, (1000,)))
     scheduled = assign_schedules(made, choose_by_estimate(V5E, templates_for(V5E), "pallas"))
     assert settle_neighbours(made, scheduled, V5E) is scheduled
+
+
+def test_fuel_makes_the_first_of_the_kernels_that_all_other_choices_leave():
+    made = partition(build(layers, (1000, 1024, 1000, 1000)))
+    default = choose_by_estimate(V5E, templates_for(V5E), "pallas")
+
+    def choose(region: Region) -> TileSchedule | Reject:
+        return Reject("slow") if region is made.regions[1] else default(region)
+
+    whole = settle_neighbours(made, assign_schedules(made, choose), V5E)
+    names = list(whole.schedules)
+    assert len(names) == 3
+    for fuel in range(5):
+        limited = limit_kernels(whole, fuel)
+        assert list(limited.schedules) == names[:fuel]
+        verify_schedules(limited, V5E)
+        spent = [r.name for r in limited.partition.regions if r.reason == "out of fuel"]
+        assert spent == names[fuel:]
+    assert limit_kernels(whole, None) is whole

@@ -38,6 +38,7 @@ from tpu_inductor.schedule.assign import (
     Scheduled,
     assign_schedules,
     choose_by_estimate,
+    limit_kernels,
     settle_neighbours,
 )
 from tpu_inductor.schedule.verify import verify_schedules
@@ -84,10 +85,10 @@ def lower_graph(
         graph = leave_to_torch(move_channels_last(graph, may_use_torch=not options.strict))
     verify(graph)
     observe("simplified", graph)
-    partition = partition_regions(graph, chip, prefer=options.prefer, fuel=options.fuel)
+    partition = partition_regions(graph, chip, prefer=options.prefer)
     verify_partition(partition)
     observe("regions", partition)
-    scheduled = schedule_regions(partition, chip, options, observe)
+    scheduled = limit_kernels(schedule_regions(partition, chip, options, observe), options.fuel)
     verify_schedules(scheduled, chip)
     observe("schedule", scheduled)
     tell_eager(scheduled, options, observe)

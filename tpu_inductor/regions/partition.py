@@ -35,21 +35,18 @@ class _Node:
     refused: tuple[str, ...] = ()
 
 
-def partition_regions(
-    graph: Graph, target: TpuTarget, *, prefer: str = "auto", fuel: int | None = None
-) -> Partition:
+def partition_regions(graph: Graph, target: TpuTarget, *, prefer: str = "auto") -> Partition:
     """Decides what becomes a kernel and in which order everything runs.
 
-    `prefer` "xla" makes no kernels, "pallas" makes them also where XLA does as well. Only the
-    first `fuel` kernels are made, if given.
+    `prefer` "xla" makes no kernels, "pallas" makes them also where XLA does as well.
     """
     wiring = Wiring.of(graph)
-    nodes = _nodes(wiring, target, prefer, fuel)
+    nodes = _nodes(wiring, target, prefer)
     ordered = _with_levels(wiring, nodes)
     return Partition(graph, _segments(wiring, ordered))
 
 
-def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> list[_Node]:
+def _nodes(wiring: Wiring, target: TpuTarget, prefer: str) -> list[_Node]:
     grower = Grower.of(wiring, target)
     growth = grower.grow()
     left = growth.left | _left_to_xla(wiring, target, growth.groups, prefer)
@@ -58,11 +55,9 @@ def _nodes(wiring: Wiring, target: TpuTarget, prefer: str, fuel: int | None) -> 
         for leader, group in sorted(growth.groups.items())
         if left.keys().isdisjoint(group.compute)
     ]
-    for _, group in chosen[len(chosen) if fuel is None else fuel :]:
-        left.update(dict.fromkeys(group.compute, "out of fuel"))
     nodes: list[_Node] = []
     taken: set[int] = set()
-    for leader, group in chosen[:fuel]:
+    for leader, group in chosen:
         taken |= group.compute
         refused = tuple(growth.refused.get(leader, {}))
         members, factoring = tuple(sorted(group.members)), grower.factoring(group)

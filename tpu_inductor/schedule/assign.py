@@ -127,7 +127,21 @@ def settle_neighbours(partition: Partition, scheduled: Scheduled, target: TpuTar
         if region.name in scheduled.schedules
     }
     compute = [i for region in lost for i in _members(wiring, region) if not wiring.free[i]]
-    left = find_losers(wiring, kernels, target, beside=compute)
+    return _leave_to_xla(scheduled, find_losers(wiring, kernels, target, beside=compute))
+
+
+def limit_kernels(scheduled: Scheduled, fuel: int | None) -> Scheduled:
+    """Leaves all kernels but the first `fuel` to XLA, if given.
+
+    Comes after every other choice, so that what the first kernels are does not depend on `fuel`.
+    """
+    if fuel is None:
+        return scheduled
+    return _leave_to_xla(scheduled, dict.fromkeys([*scheduled.schedules][fuel:], "out of fuel"))
+
+
+def _leave_to_xla(scheduled: Scheduled, left: Mapping[str, str]) -> Scheduled:
+    """`left` has the reasons by the names of regions."""
     segments = tuple(
         replace(
             segment,
