@@ -301,7 +301,7 @@ def test_a_copy_takes_little_more_than_its_bytes(priced):
     assert 1.0 < priced["copy 256"]["time_us"] / priced["copy 256"]["hbm_us"] < 1.5
 
 
-def test_more_grid_steps_cost_more(priced):
+def test_more_grid_points_cost_more(priced):
     few, many = priced["copy 256"], priced["copy 16"]
     assert many["time_us"] > 2 * few["time_us"]
     assert many["ops"][1]["dmas"] == 16 * few["ops"][1]["dmas"]

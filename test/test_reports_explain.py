@@ -58,7 +58,7 @@ def test_a_tpu_is_explained_with_memory_and_an_estimate_and_the_cpu_is_not():
     assert "tpu_tile for v5e: 1 graph, 1 program, 1 kernel, 0 XLA ops" in str(on_tpu)
     on_cpu = tpu_inductor.explain(torch.nn.Softmax(-1), x)
     assert "estimate" not in str(on_cpu)
-    assert "grid one step" in str(on_cpu)
+    assert "grid one point" in str(on_cpu)
 
 
 def test_tensors_may_be_on_the_meta_device():

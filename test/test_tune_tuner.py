@@ -37,8 +37,8 @@ def by_estimate(partition: Partition) -> Scheduled:
     return assign_schedules(partition, choose_by_estimate(V5E, templates_for(V5E)))
 
 
-def steps(program: Program) -> int:
-    """Of the grid of a program with one kernel of one grid axis; 1 without a grid."""
+def grid_points(program: Program) -> int:
+    """In the grid of a program with one kernel of one grid axis; 1 without a grid."""
     found = re.search(r"grid=\((\d+),\)", program.source)
     return int(found[1]) if found else 1
 
@@ -78,18 +78,18 @@ def softmax():
 
 
 def test_the_schedule_that_is_measured_fastest_is_chosen(store):
-    def many_steps(program):
-        return 5000.0 - steps(program) if is_kernel(program) else 10_000.0
+    def many_points(program):
+        return 5000.0 - grid_points(program) if is_kernel(program) else 10_000.0
 
-    tuned, measurer = tune(softmax(), store, many_steps)
+    tuned, measurer = tune(softmax(), store, many_points)
     (schedule,) = tuned.scheduled.schedules.values()
-    measured = [steps(p) for p in measurer.asked if is_kernel(p) and not is_whole(p)]
+    measured = [grid_points(p) for p in measurer.asked if is_kernel(p) and not is_whole(p)]
     assert len(measured) > 2
     assert math.prod(schedule.axis(name).blocks for name in schedule.grid) == max(measured)
 
 
 def test_a_schedule_tells_how_it_was_chosen(store):
-    tuned, _ = tune(softmax(), store, lambda p: 10.0 + steps(p) if is_kernel(p) else 10_000.0)
+    tuned, _ = tune(softmax(), store, lambda p: 10.0 + grid_points(p) if is_kernel(p) else 10_000.0)
     (schedule,) = tuned.scheduled.schedules.values()
     assert schedule.reason.endswith("; made up: 11.0 us")
     assert not schedule.grid
@@ -150,12 +150,12 @@ def test_the_default_program_is_in_the_race(store):
     graph = softmax()
     default = by_estimate(partition_regions(graph, V5E))
     (before,) = default.schedules.values()
-    before_steps = math.prod(before.axis(name).blocks for name in before.grid)
+    before_points = math.prod(before.axis(name).blocks for name in before.grid)
 
     def time(program):
         if not is_kernel(program):
             return 10_000.0
-        is_default = steps(program) == before_steps
+        is_default = grid_points(program) == before_points
         return 10.0 + 5.0 * (is_default != is_whole(program))
 
     tuned, _ = tune(graph, store, time)
@@ -199,7 +199,7 @@ def test_a_doubt_is_told(store):
 
 def test_what_was_found_is_not_measured_again(store):
     def time(program):
-        return 5000.0 - steps(program) if is_kernel(program) else 10_000.0
+        return 5000.0 - grid_points(program) if is_kernel(program) else 10_000.0
 
     first, _ = tune(softmax(), store, time)
     again, measurer = tune(softmax(), store, time)
@@ -210,7 +210,7 @@ def test_what_was_found_is_not_measured_again(store):
 
 def test_a_winner_that_is_no_candidate_any_more_is_measured_again(store):
     def time(program):
-        return 5000.0 - steps(program) if is_kernel(program) else 10_000.0
+        return 5000.0 - grid_points(program) if is_kernel(program) else 10_000.0
 
     first, _ = tune(softmax(), store, time)
     for path in store.folder.rglob("*.json"):
@@ -250,10 +250,10 @@ def test_names_do_not_matter():
 def test_what_the_compiler_refuses_is_not_chosen_and_told(store):
     graph = softmax()
     (before,) = by_estimate(partition_regions(graph, V5E)).schedules.values()
-    before_steps = math.prod(before.axis(name).blocks for name in before.grid)
+    before_points = math.prod(before.axis(name).blocks for name in before.grid)
 
     def time(program):
-        if is_kernel(program) and steps(program) == before_steps:
+        if is_kernel(program) and grid_points(program) == before_points:
             return Measurement(refused="E1001: no\nmuch more text")
         return 10.0 if is_kernel(program) else 20.0
 

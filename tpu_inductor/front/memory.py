@@ -37,8 +37,8 @@ def lay_out(tensor: Tensor, layout: Layout) -> Tensor:
     memory = torch.empty(layout.extent, dtype=TORCH_DTYPE[layout.dtype])
     made = reinterpret_tensor(memory, layout.shape, layout.strides, layout.offset)
     target, source = made, tensor.detach()
-    for dim, (extent, step) in enumerate(zip(layout.shape, layout.strides, strict=True)):
-        if step == 0 and extent > 1:
+    for dim, (extent, stride) in enumerate(zip(layout.shape, layout.strides, strict=True)):
+        if stride == 0 and extent > 1:
             target, source = target.narrow(dim, 0, 1), source.narrow(dim, 0, 1)
     target.copy_(source)
     return made

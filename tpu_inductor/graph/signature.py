@@ -54,10 +54,10 @@ class Layout:
     def row_major(dtype: DType, shape: tuple[int, ...]) -> "Layout":
         """All of a storage in order, with the strides that torch gives a new tensor."""
         strides: list[int] = []
-        step = 1
+        stride = 1
         for extent in reversed(shape):
-            strides.append(step)
-            step *= max(extent, 1)
+            strides.append(stride)
+            stride *= max(extent, 1)
         return Layout(dtype, shape, tuple(reversed(strides)))
 
     @property
@@ -65,8 +65,8 @@ class Layout:
         """How many elements a storage must have to hold the tensor."""
         if 0 in self.shape:
             return self.offset
-        steps = zip(self.shape, self.strides, strict=True)
-        return self.offset + 1 + sum((n - 1) * step for n, step in steps)
+        dims = zip(self.shape, self.strides, strict=True)
+        return self.offset + 1 + sum((n - 1) * stride for n, stride in dims)
 
     @property
     def nbytes(self) -> int:

@@ -36,16 +36,16 @@ def _dense_order(size: Sequence[int], stride: Sequence[int]) -> list[int] | None
 
 
 def _last_place(size: Sequence[int], stride: Sequence[int], offset: int) -> int:
-    return offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    return offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
 
 
 def _places(b: Builder, size: tuple[int, ...], stride: Sequence[int], offset: int) -> Var:
     """The place in storage of each element of a strided view."""
     dtype = DType.I64
     total: Value = b.lit(offset, dtype)
-    for d, step in enumerate(stride):
+    for d, s in enumerate(stride):
         line = tuple(n if i == d else 1 for i, n in enumerate(size))
-        total = b.op("add", total, b.op("mul", b.iota(line, dtype, d), b.lit(step, dtype)))
+        total = b.op("add", total, b.op("mul", b.iota(line, dtype, d), b.lit(s, dtype)))
     return b.broadcast_to(total, size)
 
 

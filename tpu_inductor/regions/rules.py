@@ -93,7 +93,7 @@ def reductions_close_one_space(p: Proposal) -> Reject | None:
 
 
 def outputs_are_full(p: Proposal) -> Reject | None:
-    """A result that lacks a parallel axis would be written once per step of that axis."""
+    """A result that lacks a parallel axis would be written once per block of that axis."""
     small = [dims for dims in p.outputs if not flat(dims) >= p.parallel]
     if not small:
         return None

@@ -72,7 +72,7 @@ class RegionReport:
 
 
 def _schedule_lines(schedule: TileSchedule, tiles: str) -> list[tuple[str, str]]:
-    grid = " ".join(schedule.grid) or "one step"
+    grid = " ".join(schedule.grid) or "one point"
     lines = [("template", f"{schedule.template}, grid {grid}")]
     lines += [("tiles", tiles), ("chosen", schedule.reason)]
     if _is_for_tpu(schedule):
