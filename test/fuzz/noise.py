@@ -54,7 +54,7 @@ def _written(func: Any) -> set[int]:
 class Noise(TorchDispatchMode):
     """Perturbs the float operands of every call that rounds. The same noise for the same seed.
 
-    Seed 0 also counts denormals as zero.
+    Seed 0 also counts denormals as zero, and lets variances overflow as their sums of squares do.
     """
 
     def __init__(self, seed: int) -> None:
@@ -68,9 +68,11 @@ class Noise(TorchDispatchMode):
             args = self._make_noisy(func, args)
         torch.set_flush_denormal(self._flushes)
         try:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
         finally:
             torch.set_flush_denormal(False)
+        is_spread = func.overloadpacket in (torch.ops.aten.var, torch.ops.aten.std)
+        return _overflow(func, args[0], result) if self._flushes and is_spread else result
 
     def _make_noisy(self, func: Any, args: Any) -> list[Any]:
         written = _written(func)
@@ -94,6 +96,17 @@ class Noise(TorchDispatchMode):
         """As `_perturb`, in place, for what the call itself will write to."""
         if tensor.dtype in RELATIVE:
             tensor.copy_(self._perturb(tensor))
+
+
+def _overflow(func: Any, operand: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """`result`, infinite where float32 cannot hold the sum of squares; torch sums in float64."""
+    if result.dtype is torch.float64:
+        return result
+    variance = result.double()
+    if func.overloadpacket is torch.ops.aten.std:
+        variance = variance.square()
+    limit = torch.finfo(torch.float32).max / max(operand.numel(), 1)
+    return torch.where(variance > limit, torch.inf, result)
 
 
 class Wide(TorchDispatchMode):
