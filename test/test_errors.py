@@ -105,7 +105,7 @@ def test_operators_are_left_in_torch(names):
     assert "left in torch by the option eager_ops" in str(graph)
 
 
-@pytest.mark.parametrize("name", ["aten.sortd", "aten.sort.stabel", "nowhere.op"])
+@pytest.mark.parametrize("name", ["aten.sortd", "aten.sort.nonsense", "nowhere.op"])
 def test_a_name_in_eager_ops_that_no_operator_has_is_an_error(name):
     said = f"eager_ops names '{name}', which is no operator of torch"
     with pytest.raises(ValueError, match=said):

@@ -6,13 +6,12 @@ from kernel_graphs import BF16, F32, I32, build, dot, row_sum, tensor
 
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Graph
-from tpu_inductor.regions.factor_rules import FACTOR_RULES
-from tpu_inductor.regions.factors import Factoring, Unifier, factorise
+from tpu_inductor.regions.factors import Unifier
 from tpu_inductor.regions.groups import Group, build_group
 from tpu_inductor.regions.partition import partition_regions
 from tpu_inductor.regions.proposal import Context, Proposal
-from tpu_inductor.regions.region import Partition, Tier
-from tpu_inductor.regions.rules import JOIN_RULES, needs_resident
+from tpu_inductor.regions.region import Partition, Rows, Tier
+from tpu_inductor.regions.rules import JOIN_RULES
 from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import target
 
@@ -180,9 +179,8 @@ def test_rows_of_a_softmax_fit_or_not_by_chip():
 
 
 def resident(graph: Graph) -> bool:
-    factoring = factorise(graph.eqns, FACTOR_RULES)
-    assert isinstance(factoring, Factoring)
-    return needs_resident(graph.eqns, factoring)
+    region = next(r for r in partition(graph).regions if r.tier is Tier.PALLAS)
+    return region.rows is Rows.KEPT
 
 
 def test_rows_stay_resident_only_where_a_result_returns_to_them():

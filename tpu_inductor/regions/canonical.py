@@ -24,7 +24,7 @@ def canonical_region(region: Region) -> Region:
         tuple(renamed[v] for v in region.inputs),
         tuple(renamed[v] for v in region.outputs),
         _rename_factoring(region.factoring, renamed),
-        region.streams,
+        region.rows,
     )
 
 

@@ -17,8 +17,8 @@ from tpu_inductor.regions.groups import Group
 from tpu_inductor.regions.grow import Grower
 from tpu_inductor.regions.neighbours import find_losers
 from tpu_inductor.regions.proposal import Proposal
-from tpu_inductor.regions.region import Partition, Region, Segment, Tier
-from tpu_inductor.regions.rules import streams_rows
+from tpu_inductor.regions.region import Partition, Region, Rows, Segment, Tier
+from tpu_inductor.regions.rules import rows_of
 from tpu_inductor.regions.wiring import Wiring, is_free
 from tpu_inductor.target import TpuTarget
 
@@ -30,7 +30,7 @@ class _Node:
     tier: Tier
     members: tuple[int, ...]
     factoring: Factoring | None = None
-    streams: bool = False
+    rows: Rows = Rows.PASSED
     reason: str = ""
     refused: tuple[str, ...] = ()
 
@@ -61,8 +61,8 @@ def _nodes(wiring: Wiring, target: TpuTarget, prefer: str) -> list[_Node]:
         taken |= group.compute
         refused = tuple(growth.refused.get(leader, {}))
         members, factoring = tuple(sorted(group.members)), grower.factoring(group)
-        streams = streams_rows(Proposal.alone(grower.context, group))
-        nodes.append(_Node(Tier.PALLAS, members, factoring, streams, refused=refused))
+        rows = rows_of(Proposal.alone(grower.context, group))
+        nodes.append(_Node(Tier.PALLAS, members, factoring, rows, refused=refused))
     nodes += [
         _single(i, eqn, left)
         for i, eqn in enumerate(wiring.graph.eqns)
@@ -236,7 +236,7 @@ def _regions(
                 reads,
                 outputs,
                 node.factoring,
-                node.streams,
+                node.rows,
                 node.reason,
                 node.refused,
             )

@@ -15,12 +15,23 @@ class Tier(enum.Enum):
     EAGER = "eager"
 
 
+class Rows(enum.Enum):
+    """What a kernel does with the axes that it reduces."""
+
+    PASSED = "passed"
+    """Nothing that follows a reduction has them again: blocks of them add up."""
+    KEPT = "kept"
+    """They are needed again, and whole in every block."""
+    STREAMED = "streamed"
+    """They are needed again, and go by in blocks, after each of which what is kept is repaired."""
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
     """Equations that run together, in order, from `inputs` to `outputs`.
 
-    `factoring` is given for the pallas tier. One that `streams` reads the axes that it reduces in
-    blocks. `reason` says why the tier is not pallas, and `refused` why neighbours did not join.
+    `factoring` is given for the pallas tier. `reason` says why the tier is not pallas, and
+    `refused` why neighbours did not join.
     """
 
     name: str
@@ -29,7 +40,7 @@ class Region:
     inputs: tuple[Var, ...]
     outputs: tuple[Var, ...]
     factoring: Factoring | None
-    streams: bool = False
+    rows: Rows = Rows.PASSED
     reason: str = ""
     refused: tuple[str, ...] = ()
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph.core import Eqn, Var
-from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
-from tpu_inductor.regions.factors import Factoring, flat
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.regions.factors import flat
 from tpu_inductor.regions.proposal import Proposal
+from tpu_inductor.regions.region import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,11 @@ def resident_rows_fit_or_stream(p: Proposal) -> Reject | None:
     return LongRows(f"{too_long.reason}; {stream.reason}") if isinstance(stream, Reject) else None
 
 
-def streams_rows(p: Proposal) -> bool:
-    """Whether the rows of an accepted proposal are read in blocks."""
-    return _reject_long_rows(p) is not None
+def rows_of(p: Proposal) -> Rows:
+    """What the kernel of an accepted proposal does with the axes that it reduces."""
+    if not _returns_to_rows(p):
+        return Rows.PASSED
+    return Rows.KEPT if _reject_long_rows(p) is None else Rows.STREAMED
 
 
 def _reject_long_rows(p: Proposal) -> Reject | None:
@@ -133,27 +135,11 @@ def _reject_long_rows(p: Proposal) -> Reject | None:
 
 
 def _returns_to_rows(p: Proposal) -> bool:
-    """`needs_resident` of the proposed region."""
+    """Whether what depends on a reduction has the reduced axes again, or is an index into them."""
     facts, late = p.facts, p.late
     if facts.searches or not facts.reductions:
         return facts.searches
     return late.reduces or any(flat(dims) & facts.reduced for dims in late.dims)
-
-
-def needs_resident(eqns: tuple[Eqn, ...], factoring: Factoring) -> bool:
-    """Whether a value depends on a reduction and has the reduced axes (again)."""
-    tainted: set[Var] = set()
-    for eqn in eqns:
-        is_reduction = PRIMS[eqn.prim].kind is Kind.REDUCE
-        if tainted.intersection(eqn.operands):
-            if is_reduction or flat(factoring.values[eqn.out]) & factoring.reduced:
-                return True
-            tainted.update(eqn.outputs)
-        elif is_reduction:
-            if eqn.prim in ARG_REDUCE:
-                return True
-            tainted.update(eqn.outputs)
-    return False
 
 
 def _minimum_rows(p: Proposal) -> int:

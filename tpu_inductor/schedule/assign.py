@@ -8,7 +8,7 @@ from typing import TypeAlias
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.canonical import canonical_region, region_text, values_of
 from tpu_inductor.regions.neighbours import find_losers
-from tpu_inductor.regions.region import Partition, Region, Segment, Tier
+from tpu_inductor.regions.region import Partition, Region, Rows, Segment, Tier
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.choose import choose_schedule
@@ -68,7 +68,7 @@ def _assign(region: Region, choose: Choice, schedules: dict[str, TileSchedule]) 
 
 
 def _to_xla(region: Region, reason: str) -> Region:
-    return replace(region, tier=Tier.XLA, factoring=None, streams=False, reason=reason)
+    return replace(region, tier=Tier.XLA, factoring=None, rows=Rows.PASSED, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Chosen:
         found = self.choose(region)
         if isinstance(found, Reject):
             self.rejected[text] = found
-        elif not region.streams:
+        elif region.rows is not Rows.STREAMED:
             # The equations of a stream are made for it, with names from the region's.
             self.known[text] = region, canonical, found
         return found

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tpu_inductor.errors import InvalidIR, Reject
-from tpu_inductor.regions.region import Region
+from tpu_inductor.regions.region import Region, Rows
 from tpu_inductor.schedule.arrays import Axis, Operand
 from tpu_inductor.schedule.axes import KernelAxes, find_axes
 from tpu_inductor.schedule.blocks import form_of
@@ -57,7 +57,7 @@ def list_candidates(
 
 def scan_region(region: Region) -> tuple[Region, tuple[Kept, ...]]:
     """A region that streams, as equations over what it keeps from block to block; others as are."""
-    if not region.streams:
+    if region.rows is not Rows.STREAMED:
         return region, ()
     stream = stream_rows(region.eqns, region.inputs, region.outputs)
     if isinstance(stream, Reject):

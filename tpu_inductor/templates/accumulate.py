@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.regions.region import Region
-from tpu_inductor.regions.rules import needs_resident
+from tpu_inductor.regions.region import Region, Rows
 from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.axes import KernelAxes
 from tpu_inductor.schedule.nesting import Loops
@@ -36,8 +35,7 @@ CHUNK_ELEMENTS = 1 << 17
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
     if kernel_axes.products or not any(a.is_reduced for a in kernel_axes.axes):
         return Reject("nothing to accumulate")
-    assert region.factoring is not None
-    if needs_resident(region.eqns, region.factoring):
+    if region.rows is not Rows.PASSED:
         return Reject("a result is needed along the axis that is reduced")
     return None
 
