@@ -27,6 +27,13 @@ differential = settings(
 )
 
 
+@settings(differential, max_examples=10 * settings().max_examples)
+@given(graph=graphs())
+def test_every_graph_has_kernels_that_can_be_printed(graph):
+    """Takes a hundredth of the time of running one: some forms are one graph in a hundred."""
+    compile_graph(prepare(graph), CPU, prefer="pallas")
+
+
 @differential
 @given(graph=graphs(), seed=SEEDS, special=st.booleans())
 def test_the_cpu_computes_what_the_interpreter_says(graph, seed, special):

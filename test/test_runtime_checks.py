@@ -57,6 +57,17 @@ def test_the_first_of_several_checks_raises_and_one_vector_tells_all(computed):
     assert program.source.count("jnp.stack") == computed
 
 
+def test_a_check_of_a_computed_index_raises_before_a_later_one_of_an_argument():
+    def read(x, j, k):
+        return x.gather(0, (j - 1)[:, None]) + x.index_select(0, k)
+
+    run = compiled(read)
+    with pytest.raises(RuntimeError, match="index 5 is out of bounds"):
+        run(WEIGHT, BAD + 1, BAD)
+    with pytest.raises(IndexError, match="index out of range in self"):
+        run(WEIGHT, BAD % 2 + 1, BAD)
+
+
 def test_an_argument_is_not_written_where_a_check_fails():
     def add(x, i):
         x.add_(1)

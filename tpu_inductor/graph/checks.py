@@ -24,18 +24,22 @@ def drop_proven_checks(graph: Graph) -> Graph:
 def split_argument_checks(graph: Graph) -> tuple[Graph, tuple[Eqn, ...]]:
     """`graph` without checks of its inputs, and these, for the host to make before a launch.
 
-    A check of all elements of an input, moved or widened, is one of the input itself.
+    A check of all elements of an input, moved or widened, is one of the input itself. Those behind
+    a check of something else stay, as the first that fails is the one that raises.
     """
     if not any(isinstance(eqn.attrs, Check) for eqn in graph.eqns):
         return graph, ()
     roots: dict[Value, Value] = {v: v for v in graph.inputs}
     checks: list[Eqn] = []
     kept: list[Eqn] = []
+    is_first = True
     for eqn in graph.eqns:
         root = roots.get(eqn.inputs[0]) if eqn.inputs else None
-        if root is not None and isinstance(eqn.attrs, Check):
+        is_check = isinstance(eqn.attrs, Check)
+        if is_check and root is not None and is_first:
             checks.append(replace(eqn, inputs=(root,)))
             continue
+        is_first = is_first and not is_check
         kept.append(eqn)
         if root is not None and _keeps_integers(eqn):
             roots[eqn.out] = root
