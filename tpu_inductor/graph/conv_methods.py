@@ -33,7 +33,7 @@ With one channel a group there is no product. Times of taps with a loop over the
 
 so torch saves what the way to it and back costs, some 0.3 ms, from about a million on. MobileNetV3
 as a whole, on a busy machine, takes 1.06 of eager's time without torch for 8 images, 0.69 to 0.84
-with it from 2^19, 2^20 or 2^21 on; for one image no choice differs by more than the noise. In 16 bits
+with it from 2^19, 2^20 or 2^21 on; for one image no choice differs by more than noise. In 16 bits
 torch is slower than either on a processor without instructions for them.
 
 Torch packs weights faster than XLA turns them, which tells from half a million weights on, where
