@@ -177,7 +177,7 @@ def test_a_result_or_a_ragged_part_of_a_whole_vector_is_refused():
 def test_scratch_of_single_bits_is_refused():
     made = find(SUMS, "exp", Form.VECTOR, (512,))
     (loop,) = made.nest
-    bits = Carry(0, ("rows", "cols"), (8, 128), DType.BOOL)
+    bits = Carry(0, made.eqns[0], ("rows", "cols"), (8, 128), DType.BOOL)
     axes = tuple(replace(a, chunk=0, is_reduced=a.name == loop.axis) for a in made.axes)
     fold = Fold((loop.axis,), (bits,), loop.body, ())
     refuses(replace(made, nest=(fold,), axes=axes), "has no single bits")
