@@ -46,7 +46,7 @@ class Builder:
 
     # -- leaves -------------------------------------------------------------
     def input(self, name: str, type: TensorType) -> Var:
-        var = Var(self._fresh(name), type)
+        var = Var(self.fresh(name), type)
         self.sink.inputs.append(var)
         return var
 
@@ -68,7 +68,7 @@ class Builder:
         attrs = A.NoAttrs() if attrs is None else attrs
         types = PRIMS[prim].type_rule(attrs, *(v.type for v in inputs))
         name = self.hint or prim
-        outputs = tuple(Var(self._fresh(name), t) for t in types)
+        outputs = tuple(Var(self.fresh(name), t) for t in types)
         self.sink.eqns.append(Eqn(prim, inputs, outputs, attrs, self.origin))
         return outputs
 
@@ -81,7 +81,7 @@ class Builder:
         self, call: A.EagerCall, operands: Sequence[Var], types: Sequence[TensorType]
     ) -> tuple[Var, ...]:
         """Appends an ATen call that runs in torch, with the result types that torch gives."""
-        outputs = tuple(Var(self._fresh(self.hint), t) for t in types)
+        outputs = tuple(Var(self.fresh(self.hint), t) for t in types)
         self.sink.eqns.append(Eqn(EAGER, tuple(operands), outputs, call, self.origin))
         return outputs
 
@@ -177,7 +177,7 @@ class Builder:
     def _fit(self, x: Value, shape: Shape) -> Value:
         return x if isinstance(x, Lit) else self.broadcast_to(x, shape)
 
-    def _fresh(self, hint: str) -> str:
+    def fresh(self, hint: str) -> str:
         base = "".join(c if c.isalnum() else "_" for c in hint) or "v"
         base = base if not base[0].isdigit() else f"v{base}"
         name = base

@@ -29,6 +29,9 @@ class Kind(enum.Enum):
     EAGER = "eager"
 
 
+ENDING = (Kind.REDUCE, Kind.DOT)
+"""Primitives of these kinds end the axes that they go over."""
+
 CHECK = "check"
 
 

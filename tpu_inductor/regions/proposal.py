@@ -14,7 +14,7 @@ from functools import cached_property
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ENDING, PRIMS, Kind
 from tpu_inductor.regions.factors import (
     Dims,
     Factor,
@@ -27,9 +27,6 @@ from tpu_inductor.regions.groups import Facts, Group, Late, build_group, join_fa
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.streams.stream import Stream, stream_rows
 from tpu_inductor.target import TpuTarget
-
-ENDING = (Kind.REDUCE, Kind.DOT)
-"""Equations that end the axes that they go over."""
 
 
 @dataclass(frozen=True, slots=True)

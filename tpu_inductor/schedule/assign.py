@@ -73,27 +73,22 @@ def _to_xla(region: Region, reason: str) -> Region:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """What has been chosen so far: the first of equal regions, its canonical form and schedule."""
+    """What has been chosen so far, with the first of equal regions and its canonical form."""
 
     choose: Choice
-    known: dict[str, tuple[Region, Region, TileSchedule]] = field(
-        default_factory=dict[str, tuple[Region, Region, TileSchedule]]
+    known: dict[str, tuple[Region, Region, TileSchedule | Reject]] = field(
+        default_factory=dict[str, tuple[Region, Region, TileSchedule | Reject]]
     )
-    rejected: dict[str, Reject] = field(default_factory=dict[str, Reject])
 
     def of(self, region: Region) -> TileSchedule | Reject:
         canonical = canonical_region(region)
         text = region_text(canonical)
-        if text in self.rejected:
-            return self.rejected[text]
         if text in self.known and self.known[text][1].factoring == canonical.factoring:
-            first, _, schedule = self.known[text]
-            return _schedule_equal(schedule, first, region)
+            first, _, found = self.known[text]
+            return found if isinstance(found, Reject) else _schedule_equal(found, first, region)
         found = self.choose(region)
-        if isinstance(found, Reject):
-            self.rejected[text] = found
-        elif region.rows is not Rows.STREAMED:
-            # The equations of a stream are made for it, with names from the region's.
+        # The equations of a stream are made for it, with names from the region's.
+        if isinstance(found, Reject) or region.rows is not Rows.STREAMED:
             self.known[text] = region, canonical, found
         return found
 

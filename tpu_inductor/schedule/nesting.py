@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpu_inductor.graph.core import Eqn, Lit, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ENDING, PRIMS
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access
 from tpu_inductor.regions.region import Region
@@ -71,47 +71,36 @@ class _Placer:
         return self._by_chunks(run.stored(self.bindings.outputs))
 
     def folded(self) -> Nest:
-        """What closes an axis adds to a carry; what follows it runs after the last block."""
-        if self.bindings.kept:
-            return self._scanned()
-        closing = _closing(self.region.eqns)
+        """What every block adds to the carries or keeps, and what follows the last block."""
+        carries = self._carries()
+        ends = tuple(c.eqn for c in carries)
         early, late = self._results()
         each, last = _Run(self), _Run(self)
-        each.compute(self._before(closing, early), self.order)
-        last.values.update((self.order, self.region.eqns[i].out) for i in closing)
-        last.compute(leading_to(self.region.eqns, [o.var for o in late], stops=closing), self.order)
-        fold = Fold(
-            self.loops.folded,
-            tuple(self._carry(i, self.region.eqns[i]) for i in closing),
-            self._by_chunks(each.stored(early)),
-            last.stored(late),
-        )
-        return (fold,)
-
-    def _scanned(self) -> Nest:
-        """Every block takes what is kept, and says what is kept next."""
-        eqns, early, late = self.region.eqns, *self._results()
-        makers = {eqn.outputs[0]: i for i, eqn in enumerate(eqns)}
-        carries = tuple(self._carry(makers[k.new], k.closing, k.old) for k in self.bindings.kept)
-        ends = tuple(c.eqn for c in carries)
-        each, last = _Run(self), _Run(self)
         each.take(carries)
-        each.compute(
-            leading_to(eqns, [*(o.var for o in early), *(eqns[i].out for i in ends)]), self.order
-        )
-        last.values.update((self.order, eqns[i].out) for i in ends)
-        last.compute(leading_to(eqns, [o.var for o in late], stops=ends), self.order)
-        every = (*each.stored(early), *map(Keep, carries))
-        return (Fold(self.loops.folded, carries, every, last.stored(late)),)
+        each.compute(self._before(ends, early), self.order)
+        each.nodes += [Keep(carry) for carry in carries if carry.old is not None]
+        last.values.update((self.order, self.region.eqns[i].out) for i in ends)
+        last.compute(leading_to(self.region.eqns, [o.var for o in late], stops=ends), self.order)
+        each_nest = self._by_chunks(each.stored(early))
+        return (Fold(self.loops.folded, carries, each_nest, last.stored(late)),)
+
+    def _carries(self) -> tuple[Carry, ...]:
+        """What a scan keeps, or else the result of every equation that ends axes."""
+        eqns = self.region.eqns
+        if not self.bindings.kept:
+            ending = (i for i, e in enumerate(eqns) if PRIMS[e.prim].kind in ENDING)
+            return tuple(self._carry(i, eqns[i]) for i in ending)
+        makers = {eqn.outputs[0]: i for i, eqn in enumerate(eqns)}
+        return tuple(self._carry(makers[k.new], k.closing, k.old) for k in self.bindings.kept)
 
     @property
     def order(self) -> Order:
         return self.bindings.order
 
-    def _before(self, closing: Sequence[int], early: Sequence[Operand]) -> Iterable[int]:
+    def _before(self, ends: Sequence[int], early: Sequence[Operand]) -> Iterable[int]:
         if self.bindings.sides:
-            return closing
-        closed = [v for i in closing for v in self.region.eqns[i].outputs]
+            return ends
+        closed = [v for i in ends for v in self.region.eqns[i].outputs]
         return leading_to(self.region.eqns, [*(o.var for o in early), *closed])
 
     def _results(self) -> tuple[list[Operand], list[Operand]]:
@@ -161,11 +150,11 @@ class _Run:
             self.values.add((order, eqn.outputs[0]))
 
     def take(self, carries: Iterable[Carry]) -> None:
-        """What is kept of the blocks before."""
+        """What those of `carries` that a block reads have kept of the blocks before."""
         for carry in carries:
-            assert carry.old is not None
-            self.nodes.append(Take(carry))
-            self.values.add((carry.order, carry.old))
+            if carry.old is not None:
+                self.nodes.append(Take(carry))
+                self.values.add((carry.order, carry.old))
 
     def stored(self, results: Iterable[Operand]) -> Nest:
         """The nodes, and the writing of `results`."""
@@ -182,13 +171,7 @@ class _Run:
 
     def _tails(self, eqn: Eqn) -> tuple[str, ...]:
         """The folded axes that the equation ends and whose last block is partial."""
-        if PRIMS[eqn.prim].kind not in (Kind.REDUCE, Kind.DOT):
+        if PRIMS[eqn.prim].kind not in ENDING:
             return ()
         loops = self.placer.loops
         return tuple(a.name for a in loops.axes if a.name in loops.folded and a.has_tail)
-
-
-def _closing(eqns: Sequence[Eqn]) -> tuple[int, ...]:
-    """The equations that end axes."""
-    kinds = (Kind.REDUCE, Kind.DOT)
-    return tuple(i for i, e in enumerate(eqns) if PRIMS[e.prim].kind in kinds)

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.regions.factors import Factoring
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis, Form, Operand, Place
-from tpu_inductor.schedule.nest import Carry, Nest, folds_of, grid_of
+from tpu_inductor.schedule.nest import Carry, Compute, Nest, computes_of, folds_of, grid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,12 @@ class TileSchedule:
     def carries(self) -> tuple[Carry, ...]:
         """What the kernel keeps in scratch."""
         return tuple(carry for fold in folds_of(self.nest) for carry in fold.carries)
+
+    @cached_property
+    def products(self) -> tuple[Compute, ...]:
+        """The matrix products."""
+        every = computes_of(self.nest)
+        return tuple(c for c in every if PRIMS[self.eqns[c.eqn].prim].kind is Kind.DOT)
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""

@@ -70,9 +70,8 @@ def _parts(schedule: TileSchedule, target: TpuTarget) -> int:
     copies = 1 if target.generation == 4 else 2
     return sum(
         copies * padded_bytes(read_block(schedule, node, slot), DType.F32, target)
-        for node in computes_of(schedule.nest)
-        if PRIMS[schedule.eqns[node.eqn].prim].kind is Kind.DOT
-        and passes(schedule.eqns[node.eqn]) > 1
+        for node in schedule.products
+        if passes(schedule.eqns[node.eqn]) > 1
         for slot in (0, 1)
     )
 

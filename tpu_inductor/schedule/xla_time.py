@@ -9,7 +9,7 @@ from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.compute import grid_steps, ideal_product_cycles, vector_cycles
-from tpu_inductor.schedule.nest import Compute, computes_of, product_of
+from tpu_inductor.schedule.nest import Compute, product_of
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TpuTarget
@@ -39,18 +39,13 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     written = sum(v.type.nbytes for v in region.outputs)
     memory_us = (read * _passes(schedule) + written) / rate
     vector = _vector_cycles(schedule, target)
-    dots = [c for c in computes_of(schedule.nest) if _is_dot(schedule, c)]
     clock = target.clock_mhz * target.cores
-    if not dots:
+    if not schedule.products:
         return max(memory_us, vector / clock) + LAUNCH_US
-    product = sum(_product_cycles(schedule, dot, target) for dot in dots)
+    product = sum(_product_cycles(schedule, dot, target) for dot in schedule.products)
     product_us = (product + matmul_rates(target).exposed * vector) / clock
     hidden = (1 - UNHIDDEN) * min(memory_us, product_us)
     return memory_us + product_us - hidden + LAUNCH_US
-
-
-def _is_dot(schedule: TileSchedule, node: Compute) -> bool:
-    return PRIMS[schedule.eqns[node.eqn].prim].kind is Kind.DOT
 
 
 def _product_cycles(schedule: TileSchedule, dot: Compute, target: TpuTarget) -> float:

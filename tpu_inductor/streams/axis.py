@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.core import Eqn, Lit, Value, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import ENDING, PRIMS
 from tpu_inductor.graph.types import Shape
 from tpu_inductor.regions.factors import Dims, Factor, Factoring, flat
 
@@ -106,7 +106,7 @@ def _closes(
     eqns: tuple[Eqn, ...], factoring: Factoring, axis: frozenset[Factor], index: int
 ) -> bool:
     eqn = eqns[index]
-    if PRIMS[eqn.prim].kind not in (Kind.REDUCE, Kind.DOT):
+    if PRIMS[eqn.prim].kind not in ENDING:
         return False
     dims = factoring.of(eqns, index, 0)
     if isinstance(eqn.attrs, A.Dot):

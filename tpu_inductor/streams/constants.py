@@ -28,7 +28,7 @@ def copy_constants(eqns: tuple[Eqn, ...], inputs: tuple[Var, ...]) -> tuple[Eqn,
             read.add(value)
             return value
         eqn = made[value]
-        out = Var(builder._fresh(value.name), value.type)
+        out = Var(builder.fresh(value.name), value.type)
         copy = replace(eqn, inputs=tuple(map(own, eqn.inputs)), outputs=(out,))
         found.append(copy)
         return out

@@ -128,7 +128,7 @@ def _name_outputs(
     for result, output in zip(results, outputs, strict=True):
         if result == output:
             continue
-        names[output] = Var(builder._fresh(output.name), output.type)
+        names[output] = Var(builder.fresh(output.name), output.type)
         if isinstance(result, Var) and result in made and result not in (*names, *outputs):
             names[result] = output
         else:

@@ -5,12 +5,12 @@
 So a kernel needs to know nothing of repairs: it takes what is kept, computes, and keeps the result.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 
 from tpu_inductor.errors import InvalidIR, Reject
 from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Eqn, Graph, Value, Var
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factoring, factorise
@@ -59,24 +59,24 @@ def scan_stream(stream: Stream) -> Scan:
 
 @dataclass(slots=True)
 class _Writer:
-    """The equations so far. `old` has the values of tags, and of what they come from, before."""
+    """The equations so far. `old` has the values of tags, and of what they come from, before.
 
+    `builder` knows the names that are taken.
+    """
+
+    builder: Builder
     makers: Mapping[Var, Eqn]
-    used: set[str]
-    numbers: Iterator[int]
     eqns: list[Eqn]
     kept: list[Kept]
     old: dict[Var, Var]
 
     @staticmethod
     def of(stream: Stream) -> "_Writer":
+        builder = Builder.after(Graph("", stream.inputs, stream.eqns, ()))
         makers = {v: eqn for eqn in stream.eqns for v in eqn.outputs}
-        used = {v.name for v in (*stream.inputs, *makers)}
-        writer = _Writer(makers, used, count(2), [], [], {})
-        for carry in stream.carries:
-            kept = stream.eqns[carry.eqn].out
-            writer.old[kept] = writer.fresh(Var(f"{kept.name}_old", kept.type))
-        return writer
+        closed = (stream.eqns[c.eqn].out for c in stream.carries)
+        old = {v: Var(builder.fresh(f"{v.name}_old"), v.type) for v in closed}
+        return _Writer(builder, makers, [], [], old)
 
     def close(self, eqn: Eqn, carry: Carry) -> None:
         """The closing equation of one block, and the merging of its result."""
@@ -118,8 +118,4 @@ class _Writer:
         return names.get(result, result)
 
     def fresh(self, like: Var) -> Var:
-        name = f"{like.name}_{next(self.numbers)}"
-        while name in self.used:
-            name = f"{like.name}_{next(self.numbers)}"
-        self.used.add(name)
-        return Var(name, like.type)
+        return Var(self.builder.fresh(like.name), like.type)

@@ -41,7 +41,10 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    return tile_by_blocks(region, kernel_axes, target, WANTED)
+    sublanes = sublane_multiple(region, target)
+    for tiling in tile_by_blocks(region, kernel_axes, target, WANTED):
+        axes = _chunked(tiling.loops.axes, sublanes)
+        yield replace(tiling, loops=replace(tiling.loops, axes=axes))
 
 
 def tile_by_blocks(
@@ -55,7 +58,7 @@ def tile_by_blocks(
             multiple, extent = ((target.lanes, cols), (sublanes, rows), (1, 1))[min(place, 2)]
             (tile,) = even_tiles(axis, multiple, (extent,))
             axes.append(_tiled(axis, tile, place))
-        ordered = _chunked(tuple(reversed(axes)), sublanes)
+        ordered = tuple(reversed(axes))
         tiled = [a for a in ordered if not a.is_whole]
         grid = tuple(a.name for a in sorted(tiled, key=lambda a: a.is_reduced))
         reason = f"blocks of {rows} x {cols}, partial results in scratch"

@@ -4,7 +4,6 @@ grid (rows, reduced axes in order); the statistics of a block of rows stay in sc
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
@@ -35,8 +34,7 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
     for tiling in tile_by_blocks(region, kernel_axes, target, WANTED):
         # In one block nothing would be kept, and what was kept before is what a block reads.
         if tiling.loops.folded:
-            whole = tuple(replace(a, chunk=0) for a in tiling.loops.axes)
-            yield replace(tiling, loops=replace(tiling.loops, axes=whole))
+            yield tiling
 
 
 STREAM = Template("stream", _accepts, _candidates)
