@@ -136,10 +136,10 @@ def _reject_long_rows(p: Proposal) -> Reject | None:
 
 def _returns_to_rows(p: Proposal) -> bool:
     """Whether what depends on a reduction has the reduced axes again, or is an index into them."""
-    facts, late = p.facts, p.late
+    facts = p.facts
     if facts.searches or not facts.reductions:
         return facts.searches
-    return late.reduces or any(flat(dims) & facts.reduced for dims in late.dims)
+    return p.late.reduces or any(flat(dims) & facts.reduced for dims in p.late.dims)
 
 
 def _minimum_rows(p: Proposal) -> int:
