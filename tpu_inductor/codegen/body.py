@@ -6,7 +6,7 @@ A phase is straight-line code: the kernel's own, that of a loop over chunks, or 
 `pl.when` that follows the last block of a fold. Values are found by (order of axes, variable).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -20,49 +20,63 @@ from tpu_inductor.graph.core import Eqn, Lit, Value, Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
-from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order
+from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order, Pattern
 from tpu_inductor.schedule.nest import Compute
-from tpu_inductor.schedule.operands import stored_axes
+from tpu_inductor.schedule.placing import stored_axes
 from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import TileSchedule
 
-CHUNK_AT = "start"
-"""The variable that holds where the chunk begins in its block."""
-
-
 @dataclass(slots=True)
 class Body:
-    """The lines of one phase. `refs` names the reference of every operand, `pids` grid indices."""
+    """The lines of one phase. `refs` names the reference of every operand, `pids` grid indices.
+
+    `starts` says where in its block the chunk begins, for the axes whose loops are around.
+    """
 
     schedule: TileSchedule
     names: LocalNames
     refs: dict[Operand, str]
     pids: dict[str, str]
+    starts: dict[str, str] = field(default_factory=dict[str, str])
     lines: list[str] = field(default_factory=list[str])
-    values: dict[tuple[Order, Var], Held] = field(default_factory=dict[tuple[Order, Var], Held])
+    values: dict[tuple[Pattern, Var], Held] = field(default_factory=dict[tuple[Pattern, Var], Held])
     loaded: dict[tuple[Order, Access], Held] = field(
         default_factory=dict[tuple[Order, Access], Held]
     )
 
-    def inner(self) -> "Body":
-        """A phase inside this one, which sees its values."""
-        return replace(self, lines=[], values=dict(self.values), loaded=dict(self.loaded))
+    def inner(self, starts: Mapping[str, str]) -> "Body":
+        """A phase inside this one at these chunks, which sees its values."""
+        return replace(
+            self,
+            starts=self.starts | starts,
+            lines=[],
+            values=dict(self.values),
+            loaded=dict(self.loaded),
+        )
 
     def after(self) -> "Body":
         """A phase of its own."""
-        return Body(self.schedule, self.names, self.refs, self.pids)
+        return Body(self.schedule, self.names, self.refs, self.pids, self.starts)
 
     def compute(self, node: Compute) -> None:
         """Prints one equation."""
         eqn = self.schedule.eqns[node.eqn]
-        self.values[node.order, eqn.out] = self._equation(node, eqn)
+        self.hold(eqn.out, node.order, self._equation(node, eqn))
+
+    def hold(self, var: Var, order: Order, held: Held) -> None:
+        """Remembers a value."""
+        self.values[self.schedule.pattern(var, order), var] = held
+
+    def held(self, var: Var, order: Order) -> Held | None:
+        """A value, if it has been computed so that it lies like this."""
+        return self.values.get((self.schedule.pattern(var, order), var))
 
     def read(self, node: Compute, slot: int) -> Held:
         """Operand `slot` of an equation."""
         value, order = self.schedule.eqns[node.eqn].inputs[slot], node.reads[slot]
         if isinstance(value, Lit):
             return Held(literal(value), frozenset(), value)
-        held = self.values.get((order, value))
+        held = self.held(value, order)
         return self.loaded[order, Access(node.eqn, slot)] if held is None else held
 
     def load(self, operand: Operand) -> None:
@@ -81,9 +95,10 @@ class Body:
     def store(self, operand: Operand) -> None:
         """Prints the writing of a result, at its full extent."""
         schedule = self.schedule
-        held = self.values[operand.order, operand.var]
+        held = self.held(operand.var, operand.order)
+        assert held is not None
         axes = [schedule.axis(name) for name in operand.present]
-        full = self.spread(held, [a for a in axes if not a.is_squeezed], operand.order)
+        full = self.spread(self.narrowed(held), [a for a in axes if not a.is_squeezed], operand.order)
         text = full.text
         if operand.var.type.dtype is DType.BOOL:
             # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.
@@ -109,9 +124,29 @@ class Body:
     def _pointwise(self, node: Compute, eqn: Eqn) -> Held:
         held = [self.read(node, slot) for slot in range(len(eqn.inputs))]
         axes = frozenset[str]().union(*(h.axes for h in held))
+        lanes = max(h.lanes for h in held)
+        if lanes:
+            minor = self.seen_axes(node.order)[-1]
+            lanes = 0 if minor.name in axes else lanes
+            held = [h if lanes else self._widened(h, minor) for h in held]
         held = [self._mask(h, v, axes, node.order) for h, v in zip(held, eqn.inputs, strict=True)]
         inputs = tuple(h.lit or v for h, v in zip(held, eqn.inputs, strict=True))
-        return self.define(eqn, pointwise_text(eqn, inputs, [h.text for h in held]), axes)
+        text = pointwise_text(eqn, inputs, [h.text for h in held])
+        return replace(self.define(eqn, text, axes), lanes=lanes)
+
+    def _widened(self, held: Held, minor: Axis) -> Held:
+        """A value with copies in its lanes at the extent of `minor`, where that moves nothing."""
+        if not held.lanes:
+            return held
+        if minor.extent % held.lanes:
+            return self.narrowed(held)
+        repeats = minor.extent // held.lanes
+        text = held.text if repeats == 1 else f"pltpu.repeat({held.text}, {repeats}, 1)"
+        return Held(text, held.axes)
+
+    def narrowed(self, held: Held) -> Held:
+        """The first lane of a value with copies in all."""
+        return Held(f"{held.text}[..., :1]", held.axes) if held.lanes else held
 
     def _mask(self, held: Held, value: Value, axes: frozenset[str], order: Order) -> Held:
         """A mask at full extent: Mosaic repeats integers along an axis, but not single bits."""
@@ -157,13 +192,15 @@ class Body:
         if axis.name in self.pids:
             pid = self.pids[axis.name]
             parts.append(pid if axis.tile == 1 else f"{pid} * {axis.tile}")
-        if axis.chunk:
-            parts.append(CHUNK_AT)
+        if axis.name in self.starts:
+            parts.append(self.starts[axis.name])
         return " + ".join(parts)
 
     def _reduce(self, node: Compute, eqn: Eqn) -> Held:
-        axes = tuple(a for a in self.seen_axes(node.order) if a.is_reduced)
-        operand = self.spread(self.read(node, 0), axes, node.order)
+        axes = tuple(a for a in self.seen_axes(node.reads[0]) if a.is_reduced)
+        operand = self.spread(self.read(node, 0), axes, node.reads[0])
+        if node.lanes:
+            return self._lane_sums(node, eqn, operand)
         if eqn.prim in ARG_REDUCE:
             text = self._arg_reduction(node, eqn, operand)
         else:
@@ -174,11 +211,24 @@ class Body:
 
     def partial_reduction(self, node: Compute, eqn: Eqn, operand: Held) -> str:
         """The reduction of this block, without what lies beyond the end of an axis."""
-        seen = self.seen_axes(node.order)
-        dims = tuple(i for i, a in enumerate(seen) if a.is_reduced)
+        order = node.reads[0]
+        dims = tuple(i for i, a in enumerate(self.seen_axes(order)) if a.is_reduced)
         dtype = eqn.inputs[0].type.dtype
-        text = self.masked(operand.text, node.tails, identity_text(eqn.prim, dtype), node.order)
+        text = self.masked(operand.text, node.tails, identity_text(eqn.prim, dtype), order)
         return block_reduction(eqn.prim, dtype, text, dims)
+
+    def _lane_sums(self, node: Compute, eqn: Eqn, operand: Held) -> Held:
+        """In every lane the sum of one element in so many, which adds whole registers."""
+        *_, minor = self.seen_axes(node.reads[0])
+        text = self.masked(operand.text, node.tails, "0", node.reads[0])
+        if text != operand.text:
+            name = self.names.fresh(eqn.out)
+            self.lines.append(f"{name} = {text}")
+            text = name
+        starts = range(0, minor.extent, node.lanes)
+        parts = [f"{text}[:, {at}:{at + node.lanes}]" for at in starts]
+        held = self.define(eqn, " + ".join(parts), operand.axes - {minor.name})
+        return replace(held, lanes=node.lanes)
 
     def _arg_reduction(self, node: Compute, eqn: Eqn, operand: Held) -> str:
         """The first place of a NaN, else of the extreme value, by two reductions."""
@@ -240,7 +290,7 @@ class Body:
         axes = [self.schedule.axis(p.axis) for p in operand.places]
         present = [(a, p.is_present) for a, p in zip(axes, operand.places, strict=True)]
         parts = [
-            f"pl.ds({CHUNK_AT}, {a.chunk})" if a.chunk and here else ":"
+            f"pl.ds({self.starts[a.name]}, {a.chunk})" if a.name in self.starts and here else ":"
             for a, here in present
             if not a.is_squeezed
         ]

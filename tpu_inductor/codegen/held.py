@@ -13,11 +13,16 @@ from tpu_inductor.graph.core import Lit, Var
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A name in the kernel body, or a literal; `axes` are those along which it varies."""
+    """A name in the kernel body, or a literal; `axes` are those along which it varies.
+
+    With `lanes` it has so many along its minor dimension although it lacks that axis: every lane
+    has the value of its row, or a part of it.
+    """
 
     text: str
     axes: frozenset[str]
     lit: Lit | None = None
+    lanes: int = 0
 
 
 @dataclass(slots=True)

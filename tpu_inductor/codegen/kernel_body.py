@@ -6,10 +6,11 @@ def _():
     out_ref[...] = acc_ref[...] + bias_ref[...]
 """
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tpu_inductor.codegen.body import CHUNK_AT, Body
+from tpu_inductor.codegen.body import Body
 from tpu_inductor.codegen.expr_literal import dtype_text
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.product_text import product_text
@@ -18,8 +19,25 @@ from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import flat
-from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Keep, Load, Loop, Nest, Node, Take
+from tpu_inductor.schedule.nest import (
+    Carry,
+    Compute,
+    Fold,
+    How,
+    Interleave,
+    Keep,
+    Lanes,
+    Load,
+    Loop,
+    Nest,
+    Node,
+    Take,
+)
 from tpu_inductor.schedule.types import TileSchedule
+
+
+CHUNK_AT = "start"
+"""The variable that holds where the chunk begins in its block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +92,12 @@ class _Printer:
             self._compute(body, node)
         elif isinstance(node, Loop):
             self._loop(body, node)
+        elif isinstance(node, Interleave):
+            self._interleave(body, node)
         elif isinstance(node, Fold):
             self._fold(body, node)
         elif isinstance(node, Take):
-            assert node.carry.old is not None
-            _take(body, node.carry, self.accs[node.carry], node.carry.old)
+            _take(body, node, self.accs[node.carry])
         elif isinstance(node, Keep):
             _keep(body, node.carry, self.accs[node.carry])
         else:
@@ -94,7 +113,7 @@ class _Printer:
             return
         text, axes = product_text(body, node)
         if ref is None:
-            body.values[node.order, eqn.out] = body.define(eqn, text, axes)
+            body.hold(eqn.out, node.order, body.define(eqn, text, axes))
         else:
             body.lines.append(f"{ref}[...] += {text}")
 
@@ -103,18 +122,40 @@ class _Printer:
         if loop.how is How.GRID:
             self.nest(body, loop.body)
             return
-        axis, inner = body.schedule.axis(loop.axis), body.inner()
+        axis = body.schedule.axis(loop.axis)
+        turns, extent = axis.turns // loop.stride, axis.extent * loop.stride
+        if turns == 1 and not axis.chunk:
+            self.nest(body, loop.body)
+            return
+        inner = body.inner({loop.axis: CHUNK_AT})
         self.nest(inner, loop.body)
         unroll = f", unroll={loop.unroll}" if loop.unroll > 1 else ""
         body.lines += [
-            f"@pl.loop(0, {axis.turns}{unroll})",
+            f"@pl.loop(0, {turns}{unroll})",
             "def _chunk(chunk):",
-            f"    {CHUNK_AT} = pl.multiple_of(chunk * {axis.chunk}, {axis.chunk})",
+            f"    {CHUNK_AT} = pl.multiple_of(chunk * {extent}, {extent})",
             *(f"    {line}" for line in inner.lines),
         ]
 
+    def _interleave(self, body: Body, node: Interleave) -> None:
+        """The first part of every place before the second part of the place before it."""
+        places = [_starts(body, node, at) for at in _positions(node)]
+        inners = [body.inner(starts) for starts in places]
+        first, second = node.body[: node.ahead], node.body[node.ahead :]
+        self.nest(inners[0], first)
+        for inner, following in itertools.zip_longest(inners, inners[1:]):
+            if following is not None:
+                self.nest(following, first)
+                body.lines += _taken(following)
+            body.lines += _taken(inner)
+            self.nest(inner, second)
+            body.lines += _taken(inner)
+
     def _fold(self, body: Body, fold: Fold) -> None:
         """What every block adds, between the first block's zeros and what follows the last."""
+        if not fold.axes:
+            self._fold_inside(body, fold)
+            return
         first, last = (_all_at(body, fold, last=at_end) for at_end in (False, True))
         body.lines += [f"@pl.when({first})", "def _initialise():"]
         body.lines += [f"    {_initial_text(body, c, self.accs[c])}" for c in fold.carries]
@@ -122,11 +163,43 @@ class _Printer:
         gathering = {c.eqn: self.accs[c] for c in fold.carries if c.old is None}
         _Printer(self.accs, gathering).nest(body, fold.each)
         after = body.after()
-        for carry in fold.carries:
-            _take(after, carry, self.accs[carry], body.schedule.eqns[carry.eqn].out)
         self.nest(after, fold.last)
         body.lines += ["", f"@pl.when({last})", "def _finish():"]
         body.lines += [f"    {line}" for line in after.lines]
+
+
+    def _fold_inside(self, body: Body, fold: Fold) -> None:
+        """A fold of which the loop is inside."""
+        body.lines += [_initial_text(body, c, self.accs[c]) for c in fold.carries]
+        self.nest(body, fold.each)
+        self.nest(body, fold.last)
+
+
+def _positions(node: Interleave) -> Iterator[dict[str, int]]:
+    names = [name for name, _ in node.axes]
+    for place in itertools.product(*(range(count) for _, count in node.axes)):
+        yield dict(zip(names, place, strict=True))
+
+
+def _starts(body: Body, node: Interleave, place: dict[str, int]) -> dict[str, str]:
+    """Where the chunks of one place begin, for the axes that go by chunks."""
+    found: dict[str, str] = {}
+    for axis in (body.schedule.axis(name) for name in place):
+        if not axis.chunk:
+            continue
+        at = place[axis.name] * axis.chunk
+        around = body.starts.get(axis.name)
+        if around is None or not at:
+            found[axis.name] = around or str(at)
+        else:
+            found[axis.name] = f"pl.multiple_of({around} + {at}, {axis.chunk})"
+    return found
+
+
+def _taken(body: Body) -> list[str]:
+    """The lines of a body, which has none afterwards."""
+    lines, body.lines = body.lines, []
+    return lines
 
 
 def _gather_text(body: Body, node: Compute, ref: str) -> str:
@@ -146,24 +219,42 @@ def _operand_type(eqn: Eqn) -> DType:
     return DType.F32 if PRIMS[eqn.prim].kind is Kind.DOT else eqn.inputs[0].type.dtype
 
 
-def _take(body: Body, carry: Carry, ref: str, var: Var) -> None:
-    """What a fold has gathered so far, as the value `var`."""
-    schedule = body.schedule
-    eqn, text = schedule.eqns[carry.eqn], f"{ref}[...]"
-    if var.type.dtype is DType.BOOL:
+def _take(body: Body, node: Take, ref: str) -> None:
+    """What a fold has gathered so far."""
+    schedule, carry = body.schedule, node.carry
+    eqn, text = schedule.eqns[carry.eqn], f"{ref}[{_part_text(body, carry)}]"
+    if node.var.type.dtype is DType.BOOL:
         text = f"{text} != 0"
+    is_complete = node.var == eqn.out
+    if carry.lanes is Lanes.PARTS and is_complete:
+        text = f"jnp.sum({text}, axis=(1,), keepdims=True)"
     factors = flat(schedule.factoring.values[eqn.out])
     axes = (a for a in schedule.axes if not a.factors or not factors.isdisjoint(a.factors))
-    named = replace(eqn, outputs=(var,))
-    body.values[carry.order, var] = body.define(named, text, frozenset(a.name for a in axes))
+    held = body.define(replace(eqn, outputs=(node.var,)), text, frozenset(a.name for a in axes))
+    in_lanes = carry.lanes is Lanes.COPIES or (carry.lanes is Lanes.PARTS and not is_complete)
+    lanes = carry.shape[-1] if in_lanes else 0
+    body.hold(node.var, carry.order, replace(held, lanes=lanes))
 
 
 def _keep(body: Body, carry: Carry, ref: str) -> None:
     var = body.schedule.eqns[carry.eqn].out
-    text = body.values[carry.order, var].text
+    held = body.held(var, carry.order)
+    assert held is not None
+    text = held.text
     if var.type.dtype is DType.BOOL:
         text = f"jnp.where({text}, 1, 0)"
-    body.lines.append(f"{ref}[...] = {text}")
+    body.lines.append(f"{ref}[{_part_text(body, carry)}] = {text}")
+
+
+def _part_text(body: Body, carry: Carry) -> str:
+    """The part of a scratch array that the loops around are at."""
+    parts = [
+        f"pl.ds({body.starts[a.name]}, {a.chunk})"
+        if a.name in body.starts and not a.is_reduced
+        else ":"
+        for a in body.seen_axes(carry.order)
+    ]
+    return ", ".join(parts) if set(parts) != {":"} else "..."
 
 
 def _all_at(body: Body, fold: Fold, *, last: bool) -> str:

@@ -1,7 +1,6 @@
-"""Scaled dot product attention: forward to the `attention` primitive, backward to dots.
+"""Scaled dot product attention as matrix products and a softmax, as if written out.
 
-float64 has no fused form: it becomes dots and a softmax. A query that sees no key gives 0.
-Dropout is not done here: it runs in torch.
+A query that sees no key gives 0. Dropout is not done here: it runs in torch.
 """
 
 import math
@@ -9,11 +8,10 @@ import math
 import torch
 
 from tpu_inductor.errors import Reject
-from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.lowerings.matmul import contract, dot_precision
+from tpu_inductor.lowerings.matmul import contract
 from tpu_inductor.lowerings.reduction import accumulator
 from tpu_inductor.lowerings.registry import lowering
 
@@ -67,22 +65,19 @@ def flash_attention(
     refused = _refuse(query, key, dropout_p)
     if refused is not None:
         return refused
-    bias = _bias_of(b, query, attn_mask)
-    factor = _scale_of(query, scale)
-    if query.type.dtype is DType.F64:
-        return _unfused(b, query, key, value, bias, factor, is_causal)
-    attrs = A.Attention(factor, is_causal, dot_precision(query.type.dtype))
-    out, lse = b.emit("attention", *map(b.tensor, (query, key, value)), *bias, attrs=attrs)
-    return out, _seen_or_zero(b, lse)
-
-
-def _seen_or_zero(b: Builder, lse: Var) -> Value:
-    """torch's log-sum-exp is 0, not -inf, for a query that sees no key."""
-    dtype = lse.type.dtype
-    return b.op("select", b.op("eq", lse, b.lit(-math.inf, dtype)), b.lit(0, dtype), lse)
-
-
-# -- by math -------------------------------------------------------------------
+    key, value = (_repeat_heads(b, x, query.type.dims[1]) for x in (key, value))
+    scale = _scale_of(query, scale)
+    scores = _scores(b, query, key, _bias_of(b, query, attn_mask), scale, is_causal)
+    dtype = scores.type.dtype
+    peak = _finite_or_zero(b, b.reduce("reduce_max", scores, (_LAST,), keepdims=True))
+    grown = b.op("exp", b.op("sub", scores, peak))
+    total = b.reduce("reduce_sum", grown, (_LAST,), keepdims=True)
+    # A query that sees no key: 0 / 1, and a log-sum-exp of 0.
+    total = b.op("select", b.op("eq", total, b.lit(0, dtype)), b.lit(1, dtype), total)
+    weights = b.convert(b.op("div", grown, total), value.type.dtype)
+    out = contract(b, weights, value, ((_LAST,), (_QUERIES,)), _BATCH)
+    lse = b.op("add", b.op("log", total), peak)
+    return b.convert(out, b.out[0].dtype), b.reshape(lse, b.out[1].shape)
 
 
 def _repeat_heads(b: Builder, x: Value, heads: int) -> Value:
@@ -124,29 +119,6 @@ def _finite_or_zero(b: Builder, peak: Var) -> Var:
     dtype = peak.type.dtype
     hidden = b.op("eq", peak, b.lit(-math.inf, dtype))
     return b.op("select", hidden, b.lit(0, dtype), peak)
-
-
-def _unfused(
-    b: Builder,
-    query: Value,
-    key: Value,
-    value: Value,
-    bias: tuple[Value, ...],
-    scale: float,
-    causal: bool,
-) -> tuple[Value, Value]:
-    heads = query.type.dims[1]
-    key, value = (_repeat_heads(b, x, heads) for x in (key, value))
-    scores = _scores(b, query, key, bias, scale, causal)
-    dtype = scores.type.dtype
-    peak = _finite_or_zero(b, b.reduce("reduce_max", scores, (_LAST,), keepdims=True))
-    grown = b.op("exp", b.op("sub", scores, peak))
-    total = b.reduce("reduce_sum", grown, (_LAST,), keepdims=True)
-    empty = b.op("eq", total, b.lit(0, dtype))
-    total = b.op("select", empty, b.lit(1, dtype), total)
-    out = contract(b, b.op("div", grown, total), value, ((_LAST,), (_QUERIES,)), _BATCH)
-    lse = b.op("add", b.op("log", total), peak)
-    return b.convert(out, b.out[0].dtype), b.reshape(lse, b.out[1].shape)
 
 
 @lowering(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)

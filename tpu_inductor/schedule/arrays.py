@@ -1,6 +1,7 @@
 """The axes of a kernel, and the arrays that it reads and writes over them."""
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,6 +10,11 @@ from tpu_inductor.regions.factors import Access, Factor
 
 Order: TypeAlias = tuple[str, ...]
 """The axes along which a value of the body has dimensions, of extent 1 where it does not vary."""
+
+
+Pattern: TypeAlias = tuple[str | None, ...]
+"""An order of which only the axes that a value has are named. A value that has the same pattern in
+two orders is the same array in both."""
 
 
 class Form(enum.Enum):
@@ -69,6 +75,12 @@ class Axis:
     def has_tail(self) -> bool:
         """Whether the last block reaches beyond the axis."""
         return self.size % self.tile != 0
+
+
+def pattern_of(order: Order, axes: Iterable[Axis], factors: frozenset[Factor]) -> Pattern:
+    """How a value with these factors lies in `order`."""
+    along = {a.name for a in axes if not factors.isdisjoint(a.factors)}
+    return tuple(name if name in along else None for name in order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from tpu_inductor.errors import InvalidIR, Reject
 from tpu_inductor.regions.region import Region, Rows
 from tpu_inductor.schedule.arrays import Axis, Operand
-from tpu_inductor.schedule.axes import KernelAxes, find_axes
+from tpu_inductor.schedule.axes import find_axes
 from tpu_inductor.schedule.blocks import form_of
 from tpu_inductor.schedule.cost import estimate
+from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import nest_region
 from tpu_inductor.schedule.operands import Bindings, bind_operands
 from tpu_inductor.schedule.template import Template, Tiling

@@ -49,13 +49,26 @@ class Compute:
     """One equation of the region: its result in `order`, its operand i in `reads[i]`.
 
     What lies beyond the end of the axes `tails` must not count. In a fold that carries the
-    equation its result is added to what is kept.
+    equation its result is added to what is kept. A sum in `lanes` leaves in each of so many lanes
+    the sum of one element in so many.
     """
 
     eqn: int
     order: Order
     reads: tuple[Order, ...]
     tails: tuple[str, ...] = ()
+    lanes: int = 0
+
+
+class Lanes(enum.Enum):
+    """What the lanes of a carry hold that has one number a row."""
+
+    ONE = "one"
+    """The number, in the first."""
+    COPIES = "copies"
+    """The number, each: so nothing is repeated when rows meet it."""
+    PARTS = "parts"
+    """Numbers that add up to it: so lanes are added once, at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +85,15 @@ class Carry:
     shape: tuple[int, ...]
     dtype: DType
     old: Var | None = None
+    lanes: Lanes = Lanes.ONE
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Reads what has been kept of the blocks before, as the value `old` of a carry."""
+    """Reads what has been kept so far, as the value `var`: of the blocks before, or of all."""
 
     carry: Carry
+    var: Var
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +105,37 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`body` for every block or chunk of an axis; `unroll` turns are written out together."""
+    """`body` for every block of an axis, or for every `stride` chunks of a block.
+
+    `unroll` turns are written out together.
+    """
 
     axis: str
     how: How
     body: "Nest"
     unroll: int = 1
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Interleave:
+    """`body` at several places, written out: at every combination of so many chunks of `axes`.
+
+    The first `ahead` nodes of a place stand before the others of the place before it, so that one
+    unit of the processor works for the next place while another works for this one.
+    """
+
+    axes: tuple[tuple[str, int], ...]
+    ahead: int
+    body: "Nest"
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
     """A reduction or contraction over the blocks of `axes`, which the grid takes in order.
 
-    `each` runs in every block and adds to the carries, `last` after the last block.
+    `each` runs in every block and adds to the carries, `last` after the last block. Without axes
+    `each` runs once, and has the loop inside.
     """
 
     axes: tuple[str, ...]
@@ -111,13 +144,13 @@ class Fold:
     last: "Nest"
 
 
-Node: TypeAlias = Load | Store | Take | Keep | Compute | Loop | Fold
+Node: TypeAlias = Load | Store | Take | Keep | Compute | Loop | Interleave | Fold
 Nest: TypeAlias = tuple[Node, ...]
 
 
 def children(node: Node) -> tuple[Nest, ...]:
     """The nests inside a node, in the order in which they run."""
-    if isinstance(node, Loop):
+    if isinstance(node, (Loop, Interleave)):
         return (node.body,)
     return (node.each, node.last) if isinstance(node, Fold) else ()
 
@@ -158,7 +191,7 @@ def with_operands(nest: Nest, operands: Mapping[Operand, Operand]) -> Nest:
 def _with_operands(node: Node, operands: Mapping[Operand, Operand]) -> Node:
     if isinstance(node, (Load, Store)):
         return replace(node, operand=operands[node.operand])
-    if isinstance(node, Loop):
+    if isinstance(node, (Loop, Interleave)):
         return replace(node, body=with_operands(node.body, operands))
     if isinstance(node, Fold):
         each, last = (with_operands(nest, operands) for nest in (node.each, node.last))
@@ -175,8 +208,9 @@ class Product:
     columns: Order
     contracted: Order
 
-    def has(self, name: str) -> bool:
-        return name in (*self.rows, *self.columns, *self.contracted)
+    @property
+    def names(self) -> Order:
+        return (*self.rows, *self.columns, *self.contracted)
 
 
 def product_of(node: Compute) -> Product:

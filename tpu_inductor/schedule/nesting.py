@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpu_inductor.graph.core import Eqn, Lit, Var
-from tpu_inductor.graph.prims import ENDING, PRIMS
+from tpu_inductor.graph.prims import ENDING, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access
 from tpu_inductor.regions.region import Region
@@ -18,7 +18,9 @@ from tpu_inductor.schedule.nest import (
     Compute,
     Fold,
     How,
+    Interleave,
     Keep,
+    Lanes,
     Load,
     Loop,
     Nest,
@@ -26,31 +28,53 @@ from tpu_inductor.schedule.nest import (
     Store,
     Take,
 )
-from tpu_inductor.schedule.operands import Bindings, leading_to
+from tpu_inductor.schedule.operands import Bindings
+from tpu_inductor.schedule.placing import Key, Placing, leading_to
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaving:
+    """A fold over the chunks of `axis` in the kernel, of which `turns` are written out together,
+    for each chunk of `rows`. Numbers of a row are kept in `lanes` lanes, if any.
+    """
+
+    axis: str
+    turns: int
+    rows: str
+    lanes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """What a tiling decides about loops: the grid, outermost first, and turns to write out."""
+    """What a tiling decides about loops: the grid, outermost first, and turns to write out.
+
+    `fold` is given where the blocks of an axis are folded by a loop of the kernel.
+    """
 
     axes: tuple[Axis, ...]
     grid: tuple[str, ...]
     unroll: int = 1
+    fold: Interleaving | None = None
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
 
     @property
     def folded(self) -> tuple[str, ...]:
-        """The axes of the grid that equations end: the blocks of their results add up."""
-        return tuple(n for n in self.grid if self.axis(n).is_reduced)
+        """The axes that equations end and that go by in turns: of the grid, or of a loop."""
+        inner = () if self.fold is None else (self.fold.axis,)
+        return (*(n for n in self.grid if self.axis(n).is_reduced), *inner)
 
 
 def nest_region(region: Region, bindings: Bindings, loops: Loops) -> Nest:
     """The nest of a region: `bindings` has its operands in the forms that the kernel takes."""
     served = {(access, o.order): o for o in bindings.inputs for access in o.accesses}
-    placer = _Placer(region, bindings, loops, served)
-    nest = placer.folded() if loops.folded else placer.straight()
+    makers = {v: i for i, eqn in enumerate(region.eqns) for v in eqn.outputs}
+    placer = _Placer(region, bindings, loops, served, makers)
+    if loops.fold is not None:
+        nest = placer.interleaved(loops.fold)
+    else:
+        nest = placer.folded() if loops.folded else placer.straight()
     for name in reversed([n for n in loops.grid if n not in loops.folded]):
         nest = (Loop(name, How.GRID, nest),)
     return nest
@@ -62,27 +86,71 @@ class _Placer:
     bindings: Bindings
     loops: Loops
     served: Mapping[tuple[Access, Order], Operand]
+    makers: Mapping[Var, int]
 
     def straight(self) -> Nest:
         """Everything in every block."""
         run = _Run(self)
-        dots = self.bindings.sides
-        run.compute(sorted({*self.bindings.members[self.bindings.order], *dots}), self.order)
+        run.compute(self._behind([o.var for o in self.bindings.outputs]))
         return self._by_chunks(run.stored(self.bindings.outputs))
 
     def folded(self) -> Nest:
         """What every block adds to the carries or keeps, and what follows the last block."""
         carries = self._carries()
-        ends = tuple(c.eqn for c in carries)
-        early, late = self._results()
-        each, last = _Run(self), _Run(self)
-        each.take(carries)
-        each.compute(self._before(ends, early), self.order)
-        each.nodes += [Keep(carry) for carry in carries if carry.old is not None]
-        last.values.update((self.order, self.region.eqns[i].out) for i in ends)
-        last.compute(leading_to(self.region.eqns, [o.var for o in late], stops=ends), self.order)
+        early, late = self._results(self.loops.folded)
+        each = _Run(self)
+        self._compute_block(each, carries, early)
         each_nest = self._by_chunks(each.stored(early))
-        return (Fold(self.loops.folded, carries, each_nest, last.stored(late)),)
+        return (Fold(self.loops.folded, carries, each_nest, self._finished(carries, late)),)
+
+    def interleaved(self, fold: Interleaving) -> Nest:
+        """The same with the blocks in a loop of the kernel, products of the next ones ahead."""
+        carries = self._carries()
+        early, late = self._results((fold.axis,))
+        each = _Run(self)
+        each.compute(self._making(fold.axis))
+        ahead = len(each.nodes)
+        self._compute_block(each, carries, early)
+        rows = ((fold.rows, self.loops.axis(fold.rows).turns),)
+        body = Interleave(((fold.axis, fold.turns), *rows), ahead, each.stored(early))
+        loop = Loop(fold.axis, How.LOOP, (body,), stride=fold.turns)
+        last = Interleave(rows, 0, self._finished(carries, late))
+        return (Fold((), carries, (loop,), (last,)),)
+
+    def _making(self, axis: str) -> Iterable[int]:
+        """The contractions whose results have `axis`."""
+        eqns = self.region.eqns
+        along = self.placing.kernel_axes.along
+        return (i for i in self.placing.sides if axis in along(self.placing.factoring.values[eqns[i].out]))
+
+    def _compute_block(
+        self, each: "_Run", carries: Sequence[Carry], early: Sequence[Operand]
+    ) -> None:
+        for carry in carries:
+            if carry.old is not None:
+                each.take(carry, carry.old)
+            if carry.lanes is Lanes.PARTS:
+                parts = self.region.eqns[carry.eqn].operands
+                each.in_parts.update(self.makers[v] for v in parts if self._is_reduction(v))
+        closed = [self.region.eqns[c.eqn].out for c in carries]
+        each.compute(self._behind([*(o.var for o in early), *closed]))
+        each.nodes += [Keep(carry) for carry in carries if carry.old is not None]
+
+    def _finished(self, carries: Sequence[Carry], late: Sequence[Operand]) -> Nest:
+        """The results that follow the last block."""
+        last = _Run(self)
+        eqns, ends = self.region.eqns, tuple(c.eqn for c in carries)
+        for carry in carries:
+            last.take(carry, eqns[carry.eqn].out)
+        last.compute(leading_to(eqns, [o.var for o in late], stops=ends))
+        return last.stored(late)
+
+    def _behind(self, wanted: Sequence[Var]) -> Iterable[int]:
+        """The equations of `wanted`, without what leads to a contraction alone."""
+        dots = tuple(self.placing.sides)
+        behind = leading_to(self.region.eqns, wanted)
+        found = {*leading_to(self.region.eqns, wanted, stops=dots), *dots}
+        return [i for i in behind if i in found]
 
     def _carries(self) -> tuple[Carry, ...]:
         """What a scan keeps, or else the result of every equation that ends axes."""
@@ -94,28 +162,39 @@ class _Placer:
         return tuple(self._carry(makers[k.new], k.closing, k.old) for k in self.bindings.kept)
 
     @property
-    def order(self) -> Order:
-        return self.bindings.order
+    def placing(self) -> Placing:
+        return self.bindings.placing
 
-    def _before(self, ends: Sequence[int], early: Sequence[Operand]) -> Iterable[int]:
-        if self.bindings.sides:
-            return ends
-        closed = [v for i in ends for v in self.region.eqns[i].outputs]
-        return leading_to(self.region.eqns, [*(o.var for o in early), *closed])
-
-    def _results(self) -> tuple[list[Operand], list[Operand]]:
+    def _results(self, folded: Iterable[str]) -> tuple[list[Operand], list[Operand]]:
         """Those that have the folded axes, and those that follow the last block."""
-        folded = set(self.loops.folded)
+        folded = set(folded)
         early = [o for o in self.bindings.outputs if not folded.isdisjoint(o.present)]
         return early, [o for o in self.bindings.outputs if o not in early]
 
     def _carry(self, index: int, closing: Eqn, old: Var | None = None) -> Carry:
-        axes = [self.loops.axis(name) for name in self.order]
-        shape = tuple(1 if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
+        order = self.placing.order_of(self.region.eqns[index].out)
+        axes = [self.loops.axis(name) for name in order]
+        lanes = self._lanes(index, closing, axes)
+        alone = 1 if lanes is Lanes.ONE else self.loops.fold.lanes
+        shape = tuple(alone if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
         dtype = self.region.eqns[index].out.type.dtype
         # Scratch memory has no single bits: masks gather as integers.
         dtype = DType.I32 if dtype is DType.BOOL else dtype
-        return Carry(index, closing, self.order, shape, dtype, old)
+        return Carry(index, closing, order, shape, dtype, old, lanes)
+
+    def _lanes(self, index: int, closing: Eqn, axes: Sequence[Axis]) -> Lanes:
+        """How the numbers of rows lie: sums that only the end needs need not be added up."""
+        if self.loops.fold is None or not self.loops.fold.lanes or not axes[-1].is_reduced:
+            return Lanes.ONE
+        carried = self.region.eqns[index].out
+        needed = leading_to(self.region.eqns, [k.new for k in self.bindings.kept])
+        is_read = any(carried in self.region.eqns[i].inputs for i in needed)
+        is_sum = closing.prim == "reduce_sum" and carried.type.dtype is DType.F32
+        return Lanes.PARTS if is_sum and not is_read else Lanes.COPIES
+
+    def _is_reduction(self, value: Var) -> bool:
+        maker = self.makers.get(value)
+        return maker is not None and PRIMS[self.region.eqns[maker].prim].kind is Kind.REDUCE
 
     def _by_chunks(self, nest: Nest) -> Nest:
         """`nest` for every chunk of a block, where an axis has chunks."""
@@ -131,43 +210,49 @@ class _Run:
 
     placer: _Placer
     nodes: list[Node] = field(default_factory=list[Node])
-    values: set[tuple[Order, Var]] = field(default_factory=set[tuple[Order, Var]])
+    values: set[Key] = field(default_factory=set[Key])
     loaded: set[Operand] = field(default_factory=set[Operand])
+    in_parts: set[int] = field(default_factory=set[int])
 
-    def compute(self, members: Iterable[int], order: Order) -> None:
+    def compute(self, members: Iterable[int]) -> None:
         """Appends the equations `members`, each after what it reads."""
-        eqns, sides = self.placer.region.eqns, self.placer.bindings.sides
         for index in members:
-            eqn = eqns[index]
-            if (order, eqn.outputs[0]) in self.values:
-                continue
-            reads = sides.get(index, (order,) * len(eqn.inputs))
-            for slot, read in enumerate(reads):
-                if index in sides:
-                    self.compute(self.placer.bindings.members[read], read)
-                self._load(index, slot, read)
-            self.nodes.append(Compute(index, order, reads, self._tails(eqn)))
-            self.values.add((order, eqn.outputs[0]))
+            out = self.placer.region.eqns[index].outputs[0]
+            self._compute(index, self.placer.placing.order_of(out))
 
-    def take(self, carries: Iterable[Carry]) -> None:
-        """What those of `carries` that a block reads have kept of the blocks before."""
-        for carry in carries:
-            if carry.old is not None:
-                self.nodes.append(Take(carry))
-                self.values.add((carry.order, carry.old))
+    def _compute(self, index: int, order: Order) -> None:
+        eqn, placing = self.placer.region.eqns[index], self.placer.placing
+        if placing.key(eqn.outputs[0], order) in self.values:
+            return
+        reads = placing.reads(index, order)
+        for slot, read in enumerate(reads):
+            self._read(index, slot, read)
+        lanes = self.placer.loops.fold.lanes if index in self.in_parts else 0
+        self.nodes.append(Compute(index, order, reads, self._tails(eqn), lanes))
+        self.values.add(placing.key(eqn.outputs[0], order))
 
-    def stored(self, results: Iterable[Operand]) -> Nest:
-        """The nodes, and the writing of `results`."""
-        return (*self.nodes, *map(Store, results))
-
-    def _load(self, index: int, slot: int, order: Order) -> None:
+    def _read(self, index: int, slot: int, order: Order) -> None:
+        """Computes an operand in `order`, or loads it, unless it is there."""
         value = self.placer.region.eqns[index].inputs[slot]
-        if isinstance(value, Lit) or (order, value) in self.values:
+        if isinstance(value, Lit) or self.placer.placing.key(value, order) in self.values:
+            return
+        maker = self.placer.makers.get(value)
+        if maker is not None:
+            self._compute(maker, order)
             return
         operand = self.placer.served[Access(index, slot), order]
         if operand not in self.loaded:
             self.loaded.add(operand)
             self.nodes.append(Load(operand))
+
+    def take(self, carry: Carry, var: Var) -> None:
+        """What has been kept so far, as `var`."""
+        self.nodes.append(Take(carry, var))
+        self.values.add(self.placer.placing.key(var, carry.order))
+
+    def stored(self, results: Iterable[Operand]) -> Nest:
+        """The nodes, and the writing of `results`."""
+        return (*self.nodes, *map(Store, results))
 
     def _tails(self, eqn: Eqn) -> tuple[str, ...]:
         """The folded axes that the equation ends and whose last block is partial."""

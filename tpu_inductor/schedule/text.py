@@ -1,7 +1,20 @@
 """The textual form of a schedule, as dumps and `explain` show it."""
 
 from tpu_inductor.schedule.arrays import Form, Operand
-from tpu_inductor.schedule.nest import Carry, Compute, Fold, How, Keep, Load, Loop, Nest, Node, Take
+from tpu_inductor.schedule.nest import (
+    Carry,
+    Compute,
+    Fold,
+    How,
+    Interleave,
+    Keep,
+    Lanes,
+    Load,
+    Loop,
+    Nest,
+    Node,
+    Take,
+)
 from tpu_inductor.schedule.types import TileSchedule
 
 
@@ -39,15 +52,20 @@ def nest_lines(schedule: TileSchedule, nest: Nest) -> list[str]:
 def _node_lines(schedule: TileSchedule, node: Node) -> list[str]:
     if isinstance(node, Loop):
         return [_loop_text(schedule, node), *_indented(nest_lines(schedule, node.body))]
+    if isinstance(node, Interleave):
+        places = " x ".join(f"{count} {name}" for name, count in node.axes)
+        ahead = f", {node.ahead} nodes ahead" if node.ahead else ""
+        inner = _indented(nest_lines(schedule, node.body))
+        return [f"interleave {places}{ahead}", *inner]
     if isinstance(node, Fold):
-        lines = [f"fold {' '.join(node.axes)}"]
+        lines = [f"fold {' '.join(node.axes)}".rstrip()]
         lines += _indented([_carry_text(schedule, c) for c in node.carries])
         lines += ["  each", *_indented(_indented(nest_lines(schedule, node.each)))]
         return [*lines, "  last", *_indented(_indented(nest_lines(schedule, node.last)))]
     if isinstance(node, Compute):
         return [_compute_text(schedule, node)]
     if isinstance(node, Take):
-        return [f"take {node.carry.old} of {schedule.eqns[node.carry.eqn].out}"]
+        return [f"take {node.var} of {schedule.eqns[node.carry.eqn].out}"]
     if isinstance(node, Keep):
         return [f"keep {schedule.eqns[node.carry.eqn].out}"]
     word = "load" if isinstance(node, Load) else "store"
@@ -63,12 +81,13 @@ def _loop_text(schedule: TileSchedule, loop: Loop) -> str:
         return f"grid {loop.axis}"
     axis = schedule.axis(loop.axis)
     together = f", {loop.unroll} turns together" if loop.unroll > 1 else ""
-    return f"loop {loop.axis} {axis.turns} x {axis.chunk}{together}"
+    return f"loop {loop.axis} {axis.turns // loop.stride} x {axis.extent * loop.stride}{together}"
 
 
 def _carry_text(schedule: TileSchedule, carry: Carry) -> str:
     var = schedule.eqns[carry.eqn].outputs[0]
-    return f"carry {var} {carry.dtype.short}{list(carry.shape)}"
+    lanes = "" if carry.lanes is Lanes.ONE else f" {carry.lanes.value} in lanes"
+    return f"carry {var} {carry.dtype.short}{list(carry.shape)}{lanes}"
 
 
 def _compute_text(schedule: TileSchedule, node: Compute) -> str:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tpu_inductor.graph.core import Eqn
+from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.regions.factors import Factoring
+from tpu_inductor.regions.factors import Factoring, flat
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.arrays import Axis, Form, Operand, Place
+from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order, Pattern, Place, pattern_of
 from tpu_inductor.schedule.nest import Carry, Compute, Nest, computes_of, folds_of, grid_of
 
 
@@ -74,6 +74,16 @@ class TileSchedule:
         """The matrix products."""
         every = computes_of(self.nest)
         return tuple(c for c in every if PRIMS[self.eqns[c.eqn].prim].kind is Kind.DOT)
+
+    @cached_property
+    def _news(self) -> dict[Var | None, Var]:
+        """What is kept of the blocks before, by what is kept next, which has the same axes."""
+        return {c.old: self.eqns[c.eqn].out for c in self.carries}
+
+    def pattern(self, var: Var, order: Order) -> Pattern:
+        """How a value of the body lies in an order of axes."""
+        dims = self.factoring.values.get(self._news.get(var, var))
+        return order if dims is None else pattern_of(order, self.axes, flat(dims))
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""

@@ -6,11 +6,23 @@ from typing import TypeAlias
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph.core import Lit, Var
 from tpu_inductor.regions.factors import Access
-from tpu_inductor.schedule.arrays import Order
-from tpu_inductor.schedule.nest import Compute, Fold, How, Keep, Load, Loop, Nest, Store, Take, walk
+from tpu_inductor.schedule.arrays import Pattern
+from tpu_inductor.schedule.nest import (
+    Compute,
+    Fold,
+    How,
+    Interleave,
+    Keep,
+    Load,
+    Loop,
+    Nest,
+    Store,
+    Take,
+    walk,
+)
 from tpu_inductor.schedule.types import TileSchedule
 
-Known: TypeAlias = set[tuple[Order, Var | Access]]
+Known: TypeAlias = set[tuple[Pattern, Var | Access]]
 """The values that a place in the nest can read: computed ones, and readings of outer ones."""
 
 
@@ -25,16 +37,18 @@ def verify_nest(schedule: TileSchedule) -> None:
 
 def _verify(schedule: TileSchedule, nest: Nest, known: Known, *, in_fold: bool) -> None:
     for node in nest:
-        if isinstance(node, Loop):
-            if node.how is How.GRID and in_fold:
+        if isinstance(node, (Loop, Interleave)):
+            in_grid = isinstance(node, Loop) and node.how is How.GRID
+            if in_grid and in_fold:
                 raise _invalid(schedule, f"{node.axis} is a grid axis inside a fold")
-            inside = known if node.how is How.GRID else set(known)
+            inside = known if in_grid else set(known)
             _verify(schedule, node.body, inside, in_fold=in_fold)
         elif isinstance(node, Fold):
             _verify_fold(schedule, node, known)
         elif isinstance(node, Compute):
             _verify_reads(schedule, node, known)
-            known.update((node.order, v) for v in schedule.eqns[node.eqn].outputs)
+            outputs = schedule.eqns[node.eqn].outputs
+            known.update((schedule.pattern(v, node.order), v) for v in outputs)
         else:
             _verify_moved(schedule, node, known)
 
@@ -46,31 +60,29 @@ def _verify_moved(schedule: TileSchedule, node: Load | Store | Take | Keep, know
             raise _invalid(schedule, f"{node.operand.var} is loaded and no operand")
         known.update((node.operand.order, access) for access in node.operand.accesses)
     elif isinstance(node, Take):
-        assert node.carry.old is not None
-        known.add((node.carry.order, node.carry.old))
+        known.add((schedule.pattern(node.var, node.carry.order), node.var))
     else:
         is_result = isinstance(node, Store)
         order = node.operand.order if is_result else node.carry.order
         var = node.operand.var if is_result else schedule.eqns[node.carry.eqn].out
-        if (order, var) not in known:
+        if (schedule.pattern(var, order), var) not in known:
             raise _invalid(schedule, f"{var} is written before it is there")
 
 
 def _verify_fold(schedule: TileSchedule, fold: Fold, known: Known) -> None:
     """What follows the last block sees the carries alone: it is a function of its own."""
     _verify(schedule, fold.each, set(known), in_fold=True)
-    carried: Known = {
-        (carry.order, v) for carry in fold.carries for v in schedule.eqns[carry.eqn].outputs
-    }
-    _verify(schedule, fold.last, carried, in_fold=True)
+    _verify(schedule, fold.last, set(), in_fold=True)
 
 
 def _verify_reads(schedule: TileSchedule, node: Compute, known: Known) -> None:
     for slot, (value, order) in enumerate(
         zip(schedule.eqns[node.eqn].inputs, node.reads, strict=True)
     ):
-        is_there = (order, value) in known or (order, Access(node.eqn, slot)) in known
-        if not isinstance(value, Lit) and not is_there:
+        if isinstance(value, Lit):
+            continue
+        is_there = (schedule.pattern(value, order), value) in known
+        if not is_there and (order, Access(node.eqn, slot)) not in known:
             raise _invalid(schedule, f"{value} is read before it is there")
 
 

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from tpu_inductor.errors import InvalidIR, Reject
 from tpu_inductor.graph.core import Eqn, Value, Var
+from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
-from tpu_inductor.regions.factors import Factor, Factoring, factorise
+from tpu_inductor.regions.factors import Factor, Factoring, factorise, flat
 from tpu_inductor.streams.axis import AxisUse, NotStreamable, trace_axis
 from tpu_inductor.streams.close import MERGES, close_axis
 from tpu_inductor.streams.constants import copy_constants
@@ -85,7 +86,16 @@ def stream_rows(
     factoring = factorise(eqns, FACTOR_RULES)
     if isinstance(factoring, Reject):
         return factoring
-    return find_stream(eqns, inputs, outputs, factoring, factoring.reduced)
+    return find_stream(eqns, inputs, outputs, factoring, _closed_again(eqns, factoring))
+
+
+def _closed_again(eqns: tuple[Eqn, ...], factoring: Factoring) -> frozenset[Factor]:
+    """The axes along which to stream: those that reductions end, and those that one contraction
+    makes and another ends."""
+    made = frozenset[Factor]().union(
+        *(flat(factoring.values[e.out]) for e in eqns if PRIMS[e.prim].kind is Kind.DOT)
+    )
+    return factoring.reduced | (factoring.contracted & made)
 
 
 def find_stream(

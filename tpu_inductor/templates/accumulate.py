@@ -9,7 +9,7 @@ from dataclasses import replace
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region, Rows
 from tpu_inductor.schedule.arrays import Axis
-from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Loops
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget

@@ -11,7 +11,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis
-from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Loops
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.template import Template, Tiling
@@ -34,6 +34,8 @@ EXACT = 4
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    if kernel_axes.kept:
+        return Reject("rows in blocks")
     return None if kernel_axes.products else Reject("no matmul")
 
 
@@ -43,7 +45,7 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
     # Either matrix may be stored with m, n or k along its lanes.
     multiple = max(target.lanes, sublane_multiple(region, target))
     outer = tuple(
-        replace(a, tile=1, is_squeezed=True) for a in kernel_axes.axes if not product.has(a.name)
+        replace(a, tile=1, is_squeezed=True) for a in kernel_axes.axes if a.name not in product.names
     )
     options = (
         even_tiles(m, multiple, WANTED_M)[:FREE],

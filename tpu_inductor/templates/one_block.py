@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Loops
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.axes import KernelAxes
+from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.accumulate import tile_by_blocks
@@ -27,6 +27,8 @@ WANTED = (
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    if kernel_axes.products:
+        return Reject("a matmul")
     return None if kernel_axes.kept else Reject("nothing is kept from block to block")
 
 
