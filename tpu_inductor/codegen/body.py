@@ -141,7 +141,7 @@ class Body:
         if minor.extent % held.lanes:
             return self.narrowed(held)
         repeats = minor.extent // held.lanes
-        text = held.text if repeats == 1 else f"pltpu.repeat({held.text}, {repeats}, 1)"
+        text = held.text if repeats == 1 else f"jnp.tile({held.text}, (1, {repeats}))"
         return Held(text, held.axes)
 
     def narrowed(self, held: Held) -> Held:

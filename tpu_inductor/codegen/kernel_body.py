@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tpu_inductor.codegen.body import Body
-from tpu_inductor.codegen.expr_literal import dtype_text
+from tpu_inductor.codegen.expr_literal import dtype_text, number
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.product_text import product_text
 from tpu_inductor.codegen.reduction_text import identity_text, reduction_text
@@ -143,11 +143,11 @@ class _Printer:
         inners = [body.inner(starts) for starts in places]
         first, second = node.body[: node.ahead], node.body[node.ahead :]
         self.nest(inners[0], first)
+        body.lines += _taken(inners[0])
         for inner, following in itertools.zip_longest(inners, inners[1:]):
             if following is not None:
                 self.nest(following, first)
                 body.lines += _taken(following)
-            body.lines += _taken(inner)
             self.nest(inner, second)
             body.lines += _taken(inner)
 
@@ -212,6 +212,7 @@ def _gather_text(body: Body, node: Compute, ref: str) -> str:
 
 def _initial_text(body: Body, carry: Carry, ref: str) -> str:
     identity = identity_text(carry.closing.prim, _operand_type(carry.closing))
+    identity = identity if carry.start is None else number(carry.start)
     return f"{ref}[...] = jnp.full({carry.shape}, {identity}, {dtype_text(carry.dtype)})"
 
 

@@ -10,6 +10,7 @@ import torch
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
+from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.matmul import contract
 from tpu_inductor.lowerings.reduction import accumulator
@@ -20,6 +21,8 @@ aten = torch.ops.aten
 _BATCH = ((0, 1), (0, 1))
 _QUERIES = 2
 _LAST = 3
+
+_LOWEST = {dtype: torch.finfo(TORCH_DTYPE[dtype]).min for dtype in (DType.F32, DType.F64)}
 
 Triple = tuple[Value, Value, Value]
 
@@ -69,14 +72,15 @@ def flash_attention(
     scale = _scale_of(query, scale)
     scores = _scores(b, query, key, _bias_of(b, query, attn_mask), scale, is_causal)
     dtype = scores.type.dtype
-    peak = _finite_or_zero(b, b.reduce("reduce_max", scores, (_LAST,), keepdims=True))
-    grown = b.op("exp", b.op("sub", scores, peak))
+    peak = b.reduce("reduce_max", scores, (_LAST,), keepdims=True)
+    grown = b.op("exp", b.op("sub", scores, b.op("max", peak, b.lit(_LOWEST[dtype], dtype))))
     total = b.reduce("reduce_sum", grown, (_LAST,), keepdims=True)
     # A query that sees no key: 0 / 1, and a log-sum-exp of 0.
     total = b.op("select", b.op("eq", total, b.lit(0, dtype)), b.lit(1, dtype), total)
     weights = b.convert(b.op("div", grown, total), value.type.dtype)
     out = contract(b, weights, value, ((_LAST,), (_QUERIES,)), _BATCH)
-    lse = b.op("add", b.op("log", total), peak)
+    hidden = b.op("eq", peak, b.lit(-math.inf, dtype))
+    lse = b.op("add", b.op("log", total), b.op("select", hidden, b.lit(0, dtype), peak))
     return b.convert(out, b.out[0].dtype), b.reshape(lse, b.out[1].shape)
 
 
@@ -113,12 +117,6 @@ def _scores(
         seen = b.op("le", b.iota(grid, DType.I32, 1), b.iota(grid, DType.I32, 0))
         scores = b.op("select", seen, scores, b.lit(-math.inf, dtype))
     return scores
-
-
-def _finite_or_zero(b: Builder, peak: Var) -> Var:
-    dtype = peak.type.dtype
-    hidden = b.op("eq", peak, b.lit(-math.inf, dtype))
-    return b.op("select", hidden, b.lit(0, dtype), peak)
 
 
 @lowering(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)

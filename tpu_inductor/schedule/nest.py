@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from tpu_inductor.graph.core import Eqn, Var
+from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.arrays import Operand, Order
 
@@ -75,7 +75,7 @@ class Lanes(enum.Enum):
 class Carry:
     """What a fold keeps in scratch from block to block: the result so far of equation `eqn`.
 
-    It starts as what the equation `closing` gives of nothing. Where `old` is named, the equations
+    It starts as `start`, or else what the equation `closing` gives of nothing. Where `old` is named, the equations
     of a block read it and say what is kept next; otherwise each block's result is added to it.
     """
 
@@ -86,6 +86,7 @@ class Carry:
     dtype: DType
     old: Var | None = None
     lanes: Lanes = Lanes.ONE
+    start: Lit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from tpu_inductor.schedule.nest import (
 )
 from tpu_inductor.schedule.operands import Bindings
 from tpu_inductor.schedule.placing import Key, Placing, leading_to
+from tpu_inductor.streams.scan import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class _Placer:
         carries = self._carries()
         early, late = self._results((fold.axis,))
         each = _Run(self)
-        each.compute(self._making(fold.axis))
+        each.compute(self._first(carries))
         ahead = len(each.nodes)
         self._compute_block(each, carries, early)
         rows = ((fold.rows, self.loops.axis(fold.rows).turns),)
@@ -117,31 +118,30 @@ class _Placer:
         last = Interleave(rows, 0, self._finished(carries, late))
         return (Fold((), carries, (loop,), (last,)),)
 
-    def _making(self, axis: str) -> Iterable[int]:
-        """The contractions whose results have `axis`."""
-        eqns = self.region.eqns
-        along = self.placing.kernel_axes.along
-        return (i for i in self.placing.sides if axis in along(self.placing.factoring.values[eqns[i].out]))
+    def _first(self, carries: Sequence[Carry]) -> Iterable[int]:
+        """What the first equation that closes the axis is computed from."""
+        closed = {v for carry in carries for v in carry.closing.inputs}
+        first = min(self.makers[v] for v in closed if v in self.makers)
+        return self._behind(self.region.eqns[first].outputs)
 
     def _compute_block(
         self, each: "_Run", carries: Sequence[Carry], early: Sequence[Operand]
     ) -> None:
         for carry in carries:
             if carry.old is not None:
-                each.take(carry, carry.old)
+                each.taken[carry.old] = each.kept[carry.eqn] = carry
             if carry.lanes is Lanes.PARTS:
                 parts = self.region.eqns[carry.eqn].operands
                 each.in_parts.update(self.makers[v] for v in parts if self._is_reduction(v))
         closed = [self.region.eqns[c.eqn].out for c in carries]
         each.compute(self._behind([*(o.var for o in early), *closed]))
-        each.nodes += [Keep(carry) for carry in carries if carry.old is not None]
 
     def _finished(self, carries: Sequence[Carry], late: Sequence[Operand]) -> Nest:
         """The results that follow the last block."""
         last = _Run(self)
         eqns, ends = self.region.eqns, tuple(c.eqn for c in carries)
         for carry in carries:
-            last.take(carry, eqns[carry.eqn].out)
+            last.taken[eqns[carry.eqn].out] = carry
         last.compute(leading_to(eqns, [o.var for o in late], stops=ends))
         return last.stored(late)
 
@@ -159,7 +159,7 @@ class _Placer:
             ending = (i for i, e in enumerate(eqns) if PRIMS[e.prim].kind in ENDING)
             return tuple(self._carry(i, eqns[i]) for i in ending)
         makers = {eqn.outputs[0]: i for i, eqn in enumerate(eqns)}
-        return tuple(self._carry(makers[k.new], k.closing, k.old) for k in self.bindings.kept)
+        return tuple(self._carry(makers[k.new], k.closing, k) for k in self.bindings.kept)
 
     @property
     def placing(self) -> Placing:
@@ -171,7 +171,7 @@ class _Placer:
         early = [o for o in self.bindings.outputs if not folded.isdisjoint(o.present)]
         return early, [o for o in self.bindings.outputs if o not in early]
 
-    def _carry(self, index: int, closing: Eqn, old: Var | None = None) -> Carry:
+    def _carry(self, index: int, closing: Eqn, kept: Kept | None = None) -> Carry:
         order = self.placing.order_of(self.region.eqns[index].out)
         axes = [self.loops.axis(name) for name in order]
         lanes = self._lanes(index, closing, axes)
@@ -180,7 +180,8 @@ class _Placer:
         dtype = self.region.eqns[index].out.type.dtype
         # Scratch memory has no single bits: masks gather as integers.
         dtype = DType.I32 if dtype is DType.BOOL else dtype
-        return Carry(index, closing, order, shape, dtype, old, lanes)
+        old, start = (None, None) if kept is None else (kept.old, kept.start)
+        return Carry(index, closing, order, shape, dtype, old, lanes, start)
 
     def _lanes(self, index: int, closing: Eqn, axes: Sequence[Axis]) -> Lanes:
         """How the numbers of rows lie: sums that only the end needs need not be added up."""
@@ -206,13 +207,19 @@ class _Placer:
 
 @dataclass(slots=True)
 class _Run:
-    """Straight-line code so far: which values it has, and what it has loaded."""
+    """Straight-line code so far: which values it has, and what it has loaded.
+
+    `taken` are values that carries have kept, read where they are needed, `kept` carries by what
+    they keep next, as soon as it is there: what lies in scratch needs no register.
+    """
 
     placer: _Placer
     nodes: list[Node] = field(default_factory=list[Node])
     values: set[Key] = field(default_factory=set[Key])
     loaded: set[Operand] = field(default_factory=set[Operand])
     in_parts: set[int] = field(default_factory=set[int])
+    taken: dict[Var, Carry] = field(default_factory=dict[Var, Carry])
+    kept: dict[int, Carry] = field(default_factory=dict[int, Carry])
 
     def compute(self, members: Iterable[int]) -> None:
         """Appends the equations `members`, each after what it reads."""
@@ -230,11 +237,16 @@ class _Run:
         lanes = self.placer.loops.fold.lanes if index in self.in_parts else 0
         self.nodes.append(Compute(index, order, reads, self._tails(eqn), lanes))
         self.values.add(placing.key(eqn.outputs[0], order))
+        if index in self.kept:
+            self.nodes.append(Keep(self.kept[index]))
 
     def _read(self, index: int, slot: int, order: Order) -> None:
         """Computes an operand in `order`, or loads it, unless it is there."""
         value = self.placer.region.eqns[index].inputs[slot]
         if isinstance(value, Lit) or self.placer.placing.key(value, order) in self.values:
+            return
+        if value in self.taken:
+            self._take(self.taken[value], value)
             return
         maker = self.placer.makers.get(value)
         if maker is not None:
@@ -245,13 +257,15 @@ class _Run:
             self.loaded.add(operand)
             self.nodes.append(Load(operand))
 
-    def take(self, carry: Carry, var: Var) -> None:
-        """What has been kept so far, as `var`."""
+    def _take(self, carry: Carry, var: Var) -> None:
         self.nodes.append(Take(carry, var))
         self.values.add(self.placer.placing.key(var, carry.order))
 
     def stored(self, results: Iterable[Operand]) -> Nest:
         """The nodes, and the writing of `results`."""
+        for var in (o.var for o in results):
+            if var in self.taken:
+                self._take(self.taken[var], var)
         return (*self.nodes, *map(Store, results))
 
     def _tails(self, eqn: Eqn) -> tuple[str, ...]:

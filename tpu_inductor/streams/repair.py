@@ -1,7 +1,7 @@
 """Repairs: what is done to a kept result when the tags that it was computed with change.
 
 Where nothing has been seen yet, a running maximum is -inf, and x - (-inf) is no shift that could be
-repaired. So the body reads a *guarded* tag, which is 0 there; the repair compares guarded tags, so
+repaired. So the body reads a *guarded* tag, which is finite there; the repair compares guarded tags, so
 that it is right whatever stands in for the infinity. After the last block the same repair leads
 from the guarded tag to the tag itself: it is 1 but for rows that have seen nothing, which end as
 they do when the region is evaluated whole (NaN for a softmax).
@@ -15,7 +15,18 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
 from tpu_inductor.graph.types import DType
-from tpu_inductor.streams.action import Delta, Scale, Shift, Still, Tag, constant_of, tags_of
+from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.streams.action import (
+    Apply,
+    Change,
+    Delta,
+    Scale,
+    Shift,
+    Still,
+    Tag,
+    constant_of,
+    tags_of,
+)
 from tpu_inductor.streams.axis import NotStreamable
 from tpu_inductor.streams.close import align_to_dot
 from tpu_inductor.streams.delta import LARGEST, DeltaWriter
@@ -38,9 +49,16 @@ class Repair:
         return f"{self.kind} by {self.graph}"
 
 
+EXTREMES = ("reduce_max", "reduce_min")
+
+
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """How the operands of a closing equation move: by a shift, or by scales of either operand."""
+    """How the operands of a closing equation move: by a shift, or by scales of either operand.
+
+    `tags` says how each is read: by its difference ("sub") or ratio ("div"), and whether it scales
+    an extreme, which starts at an infinity, of which 0 times would be NaN ("extreme").
+    """
 
     eqn: Eqn
     kind: str
@@ -52,6 +70,8 @@ class Moves:
         for _, delta in self.deltas:
             for tag, how in tags_of(delta).items():
                 found.setdefault(tag, set()).update(how)
+                if self.kind == "scale" and self.eqn.prim in EXTREMES:
+                    found[tag].add("extreme")
         return found
 
 
@@ -78,7 +98,7 @@ def find_moves(rw: Rewriter, eqn: Eqn) -> Moves | None:
 
 
 def _check_legal(eqn: Eqn, action: Scale | Shift) -> None:
-    is_extreme = eqn.prim in ("reduce_max", "reduce_min")
+    is_extreme = eqn.prim in EXTREMES
     if isinstance(action, Shift):
         legal, how = is_extreme, "shifts with a running reduction"
     else:
@@ -99,7 +119,8 @@ def write_repair(rw: Rewriter, moves: Moves, guarded: Mapping[Var, Var]) -> Repa
     new = [b.input(f"new_{tag.name}", tag.type) for tag in tags]
     scratch = Rewriter(rw.use, b)
     ends = (dict(zip(moves.tags, values, strict=True)) for values in (old, new))
-    change = write_change(scratch, moves, *ends, bounded=True)
+    is_small = all(_is_at_most_one(rw, delta) for _, delta in moves.deltas)
+    change = write_change(scratch, moves, *ends, bounded=not is_small)
     assert change is not None
     dtype = moves.eqn.out.type.dtype
     change = b.broadcast_to(b.convert(change, dtype), moves.eqn.out.type.shape)
@@ -152,11 +173,43 @@ def write_guard(rw: Rewriter, tag: Var, how: set[str]) -> Var | None:
     start = _value_at_start(rw, tag)
     if start is not None and math.isfinite(start):
         return None
+    if start in (-math.inf, math.inf) and dtype in LARGEST and "extreme" not in how:
+        # What has seen something compares with it as with the infinity.
+        prim, number = ("max", -LARGEST[dtype]) if start < 0 else ("min", LARGEST[dtype])
+        out = rw.row_op(eqn, prim, tag, Lit(number, dtype))
+        assert isinstance(out, Var)
+        return out
     if start is None:
         unfit = rw.row_op(eqn, "eq", rw.row_op(eqn, "abs", tag), infinity)
     else:
         unfit = rw.row_op(eqn, "eq", tag, Lit(start, dtype))
     return _stand_in(rw, eqn, unfit, 0.0, tag)
+
+
+def _is_at_most_one(rw: Rewriter, delta: Delta) -> bool:
+    """Whether a factor is e to the old value less the new one of a tag that only grows."""
+    if not isinstance(delta, Apply):
+        return False
+    if PRIMS[delta.prim].kind is Kind.VIEW:
+        return _is_at_most_one(rw, delta.args[0])
+    inner = delta.args[0]
+    while isinstance(inner, Apply) and PRIMS[inner.prim].kind is Kind.VIEW:
+        inner = inner.args[0]
+    if delta.prim != "exp" or not isinstance(inner, Apply) or inner.prim != "neg":
+        return False
+    change = inner.args[0]
+    return isinstance(change, Change) and change.how == "sub" and _only_grows(rw, change.tag)
+
+
+def _only_grows(rw: Rewriter, value: Value) -> bool:
+    """Whether a value is a running maximum, seen through what keeps an order."""
+    eqn = None if isinstance(value, Lit) else rw.makers.get(value)
+    if eqn is None:
+        return isinstance(value, Lit)
+    if value in rw.closings:
+        return eqn.prim == "reduce_max"
+    keeps = eqn.prim in ("max", "min") or PRIMS[eqn.prim].kind is Kind.VIEW
+    return keeps and all(_only_grows(rw, v) for v in eqn.inputs)
 
 
 def _stand_in(rw: Rewriter, eqn: Eqn, unfit: Value, number: float, tag: Var) -> Var:

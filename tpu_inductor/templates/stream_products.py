@@ -16,10 +16,7 @@ from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.rows import with_tile
 from tpu_inductor.templates.tiles import even_tiles
 
-WANTED = ((1024, 1024), (512, 1024), (512, 512), (256, 512), (128, 128))
-"""(rows, columns) of the scores of one block."""
-UNROLL=2
-SUB=2
+CONFIGS = ((1024, 1024, 2, 2), (512, 1024, 2, 2), (512, 512, 2, 2), (256, 512, 1, 1), (128, 128, 1, 1))
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
@@ -30,22 +27,22 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
     streamed, rows = find_scores(kernel_axes)
-    for most_rows, most_columns in WANTED:
+    for most_rows, most_columns, turns, parts in CONFIGS:
         (tm,) = even_tiles(rows, target.lanes, (most_rows,))
         (tn,) = even_tiles(streamed, target.lanes, (most_columns,))
-        axes = tuple(_tiled(a, rows, streamed, tm, tn, kernel_axes) for a in kernel_axes.axes)
+        axes = tuple(_tiled(a, rows, streamed, tm, tm // parts, tn, kernel_axes) for a in kernel_axes.axes)
         grid = tuple(a.name for a in axes if not a.is_whole)
-        fold = Interleaving(streamed.name, UNROLL, rows.name, target.lanes)
+        fold = Interleaving(streamed.name, turns, rows.name, target.lanes)
         yield Tiling(Loops(axes, grid, fold=fold), f"blocks of {tm} x {tn} scores")
 
 
 def _tiled(
-    axis: Axis, rows: Axis, streamed: Axis, tm: int, tn: int, kernel_axes: KernelAxes
+    axis: Axis, rows: Axis, streamed: Axis, tm: int, part: int, tn: int, kernel_axes: KernelAxes
 ) -> Axis:
     if axis is streamed:
         return replace(axis, chunk=tn)
     if axis is rows:
-        return replace(with_tile(axis, tm, can_squeeze=False), chunk=tm // SUB)
+        return replace(with_tile(axis, tm, can_squeeze=False), chunk=part)
     every = {n for p in kernel_axes.products.values() for n in p.names}
     return axis if axis.name in every else replace(axis, tile=1, is_squeezed=True)
 
