@@ -24,7 +24,7 @@ from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring, factorise
-from tpu_inductor.streams.constants import copy_constants
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.streams.stream import Stream, find_stream
 
 START: dict[str, Callable[[torch.dtype], object]] = {

@@ -7,7 +7,7 @@ Every stage is a pure function between frozen values. Dumping happens between st
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.fx import GraphModule
@@ -21,6 +21,7 @@ from tpu_inductor.front.symbols import Sizes
 from tpu_inductor.graph.attrs import EagerCall
 from tpu_inductor.graph.channels_last import move_channels_last
 from tpu_inductor.graph.checks import drop_proven_checks, split_argument_checks
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.graph.signature import Signature
@@ -83,6 +84,7 @@ def lower_graph(
     graph = narrow_integers(slice_before_transposing(proven))
     if not chip.is_tpu:
         graph = leave_to_torch(move_channels_last(graph, may_use_torch=not options.strict))
+    graph = replace(graph, eqns=copy_constants(graph.eqns, graph.inputs))
     verify(graph)
     observe("simplified", graph)
     partition = partition_regions(graph, chip, prefer=options.prefer)

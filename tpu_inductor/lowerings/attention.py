@@ -40,16 +40,13 @@ def _refuse(query: Value, key: Value, dropout_p: float) -> Reject | None:
     return None
 
 
-def _bias_of(b: Builder, query: Value, mask: Value | None) -> tuple[Value, ...]:
-    """The additive mask with four dimensions, in the type of the query."""
+def _mask_of(b: Builder, query: Value, mask: Value | None) -> Value | None:
+    """The mask with four dimensions; an additive one in the type of the query or float32."""
     if mask is None:
-        return ()
-    dtype = query.type.dtype
-    if mask.type.dtype is DType.BOOL:
-        mask = b.op("select", mask, b.lit(0, dtype), b.lit(-math.inf, dtype))
-    elif mask.type.dtype is not DType.F32:
-        mask = b.convert(mask, dtype)
-    return (b.reshape(mask, (1,) * (4 - mask.type.rank) + mask.type.shape),)
+        return None
+    if mask.type.dtype not in (DType.BOOL, DType.F32):
+        mask = b.convert(mask, query.type.dtype)
+    return b.reshape(mask, (1,) * (4 - mask.type.rank) + mask.type.shape)
 
 
 @lowering(aten._scaled_dot_product_flash_attention_for_cpu.default)
@@ -70,7 +67,7 @@ def flash_attention(
         return refused
     key, value = (_repeat_heads(b, x, query.type.dims[1]) for x in (key, value))
     scale = _scale_of(query, scale)
-    scores = _scores(b, query, key, _bias_of(b, query, attn_mask), scale, is_causal)
+    scores = _scores(b, query, key, _mask_of(b, query, attn_mask), scale, is_causal)
     dtype = scores.type.dtype
     peak = b.reduce("reduce_max", scores, (_LAST,), keepdims=True)
     grown = b.op("exp", b.op("sub", scores, b.op("max", peak, b.lit(_LOWEST[dtype], dtype))))
@@ -104,14 +101,16 @@ def _sum_heads(b: Builder, x: Value, heads: int) -> Value:
 
 
 def _scores(
-    b: Builder, query: Value, key: Value, bias: tuple[Value, ...], scale: float, causal: bool
+    b: Builder, query: Value, key: Value, mask: Value | None, scale: float, causal: bool
 ) -> Var:
-    """q k^T * scale + bias in the accumulator's type, -inf where a key is hidden."""
+    """q k^T * scale + mask in the accumulator's type, -inf where a key is hidden."""
     scores = contract(b, query, key, ((_LAST,), (_LAST,)), _BATCH)
     dtype = scores.type.dtype
     scores = b.op("mul", scores, b.lit(scale, dtype))
-    for x in bias:
-        scores = b.op("add", scores, b.convert(x, dtype))
+    if mask is not None and mask.type.dtype is DType.BOOL:
+        scores = b.op("select", mask, scores, b.lit(-math.inf, dtype))
+    elif mask is not None:
+        scores = b.op("add", scores, b.convert(mask, dtype))
     if causal:
         grid = scores.type.shape[_QUERIES:]
         seen = b.op("le", b.iota(grid, DType.I32, 1), b.iota(grid, DType.I32, 0))
@@ -145,7 +144,7 @@ def flash_attention_backward(
     heads, own = query.type.dims[1], key.type.dims[1]
     k, v = (_repeat_heads(b, x, heads) for x in (key, value))
     factor = _scale_of(query, scale)
-    scores = _scores(b, query, k, _bias_of(b, query, attn_mask), factor, is_causal)
+    scores = _scores(b, query, k, _mask_of(b, query, attn_mask), factor, is_causal)
     lse = b.expand_dims(b.convert(logsumexp, wide), (_LAST,))
     weights = b.op("exp", b.op("sub", scores, lse))
     touched = b.op("mul", b.convert(grad_out, wide), b.convert(out, wide))

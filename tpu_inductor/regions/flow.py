@@ -5,6 +5,7 @@ cycle?" and the order after it concern only what lies between the two groups (Pe
 "A dynamic topological sort algorithm for directed acyclic graphs", 2006).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tpu_inductor.regions.wiring import Wiring
@@ -51,6 +52,21 @@ class Flow:
         if len(self.after[first]) <= len(self.before[last]):
             return self._between(first, last, self.after) is None
         return self._between(last, first, self.before) is None
+
+    def can_merge(self, indices: Iterable[int]) -> bool:
+        """Whether no path between these groups leads through another one."""
+        inside = {self.leader(i) for i in indices}
+        last = max(self.place[i] for i in inside)
+        todo = [n for i in inside for n in self._neighbours(i, self.after) if n not in inside]
+        found: set[int] = set()
+        while todo:
+            group = todo.pop()
+            if group in inside:
+                return False
+            if group not in found and self.place[group] < last:
+                found.add(group)
+                todo.extend(self._neighbours(group, self.after))
+        return True
 
     def merge(self, a: int, b: int) -> None:
         """Makes two groups one, named `a`, which must not close a cycle."""

@@ -75,7 +75,8 @@ class Group:
     outer value, the readings along the same dimensions; `uses` the computing equations that read a
     base, through views or not. `outputs` are the values needed outside, by their dimensions.
     `late_eqns` follow a reduction or a contraction. `version` tells a group from what it was
-    before it grew.
+    before it grew. What `streams` goes over blocks of an axis that one contraction makes and
+    another ends.
     """
 
     version: int
@@ -89,6 +90,7 @@ class Group:
     facts: Facts
     late: Late = Late()
     late_eqns: set[int] = field(default_factory=set[int])
+    streams: bool = False
 
     def made(self) -> Iterator[Var]:
         """The computed values that are needed outside."""

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import EAGER
+from tpu_inductor.regions.chains import find_chains
 from tpu_inductor.regions.factors import Factoring, Unifier
 from tpu_inductor.regions.flow import Flow
 from tpu_inductor.regions.groups import Group, build_group, factoring_of
 from tpu_inductor.regions.mosaic import reject_for_mosaic
 from tpu_inductor.regions.proposal import Context, Proposal, find_boundary, join_groups
-from tpu_inductor.regions.rules import JOIN_RULES, LongRows
+from tpu_inductor.regions.rules import JOIN_RULES, STREAM_RULES, LongRows
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.target import TpuTarget
 
@@ -76,10 +77,14 @@ class Grower:
 
     # -- one equation alone -------------------------------------------------------
     def _seed(self, growth: Growth) -> None:
-        """Every equation that can be a kernel alone."""
+        """Every chain that streams, and every other equation that can be a kernel alone."""
         wiring = self.context.wiring
+        taken: set[int] = set()
+        for chain in find_chains(wiring):
+            if taken.isdisjoint(chain) and self._seed_chain(growth, chain):
+                taken |= chain
         for i, eqn in enumerate(wiring.graph.eqns):
-            if eqn.prim == EAGER or wiring.free[i]:
+            if eqn.prim == EAGER or wiring.free[i] or i in taken:
                 continue
             refusal = reject_for_mosaic(eqn)
             seed = self._alone(i) if refusal is None else refusal
@@ -87,6 +92,28 @@ class Grower:
                 growth.left[i] = seed.reason
             else:
                 growth.groups[i] = seed
+
+    def _seed_chain(self, growth: Growth, chain: frozenset[int]) -> bool:
+        """Makes a chain a group, if it streams."""
+        first, *others = sorted(chain)
+        closure = frozenset[int]().union(
+            *(self._closure(v) for i in chain for v in self.context.wiring.graph.eqns[i].operands)
+        )
+        mark = self.context.unifier.mark()
+        found = build_group(self.context.wiring, self.context.unifier, chain, closure)
+        if isinstance(found, Group):
+            found.streams = True
+            found = self._judge(Proposal.alone(self.context, found))
+        flow = growth.flow
+        if isinstance(found, Proposal) and flow.can_merge(chain):
+            for i in others:
+                flow.merge(first, i)
+            growth.groups[first] = self._accept(found)
+            return True
+        self.context.unifier.undo(mark)
+        if isinstance(found, Reject):
+            growth.refused.setdefault(max(chain), {})[found.reason] = None
+        return False
 
     def _alone(self, index: int) -> Group | Reject:
         """The equation with as much of its closure as leaves its axes whole.
@@ -109,7 +136,8 @@ class Grower:
         return refusal
 
     def _judge(self, proposal: Proposal) -> Proposal | Reject:
-        refusals = (rule(proposal) for rule in JOIN_RULES)
+        rules = STREAM_RULES if proposal.streams else JOIN_RULES
+        refusals = (rule(proposal) for rule in rules)
         return next((r for r in refusals if r is not None), proposal)
 
     def _accept(self, proposal: Proposal) -> Group:

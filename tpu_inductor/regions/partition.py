@@ -115,7 +115,7 @@ def _needed_views(wiring: Wiring, nodes: list[_Node]) -> list[_Node]:
     found: set[int] = set()
     while todo:
         source = wiring.producer.get(todo.pop())
-        if source is not None and source not in found and is_free(eqns[source]):
+        if source is not None and source not in found and wiring.free[source]:
             found.add(source)
             todo.extend(eqns[source].operands)
     return [_Node(Tier.XLA, (i,)) for i in sorted(found)]
@@ -169,9 +169,9 @@ def _owners(wiring: Wiring, nodes: list[_Node]) -> dict[Var, int]:
 
 def _makes(wiring: Wiring, node: _Node) -> tuple[Var, ...]:
     """The values that a node defines for others: not a kernel's private copies of views."""
-    eqns = [wiring.graph.eqns[i] for i in node.members]
     private = node.tier is Tier.PALLAS
-    return tuple(v for e in eqns if not (private and is_free(e)) for v in e.outputs)
+    made = [i for i in node.members if not (private and wiring.free[i])]
+    return tuple(v for i in made for v in wiring.graph.eqns[i].outputs)
 
 
 def _reads(wiring: Wiring, node: _Node) -> tuple[Var, ...]:

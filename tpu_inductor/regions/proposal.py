@@ -101,6 +101,10 @@ class Proposal:
         return Proposal(context, (group,), group.facts, crossing, flows)
 
     @property
+    def streams(self) -> bool:
+        return any(part.streams for part in self.parts)
+
+    @property
     def target(self) -> TpuTarget:
         return self.context.target
 
@@ -178,11 +182,11 @@ class Proposal:
     def _was_late(self, index: int) -> bool:
         return any(index in part.late_eqns for part in self.parts)
 
-    def leading_to(self, index: int) -> list[int]:
-        """The equations inside that lead to this one, in order."""
+    def behind(self, value: Var) -> list[int]:
+        """The equations inside that lead to this value, in order."""
         wiring = self.context.wiring
         found: set[int] = set()
-        todo = [*wiring.graph.eqns[index].operands]
+        todo = [value]
         while todo:
             i = wiring.producer.get(todo.pop())
             if i is not None and i not in found and self._has(i):
@@ -229,6 +233,7 @@ class Proposal:
             self._add(large, small)
         large.facts, large.late, large.version = self.facts, self.late, version
         large.late_eqns |= self.newly_late
+        large.streams = self.streams
         return large
 
     def _add(self, large: Group, small: Group) -> None:

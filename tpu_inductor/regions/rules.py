@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.regions.factors import flat
+from tpu_inductor.regions.factors import Factor, flat
 from tpu_inductor.regions.proposal import Proposal
 from tpu_inductor.regions.region import Rows
 
@@ -73,10 +73,16 @@ def contraction_columns_stay_together(p: Proposal) -> Reject | None:
 
 
 def prologue_is_cheap(p: Proposal) -> Reject | None:
-    """What precedes a matmul is computed again for every tile that reads it."""
-    for dot in p.facts.dots:
-        for i in p.leading_to(dot.index):
-            prim = p.context.wiring.graph.eqns[i].prim
+    """What precedes a matmul is computed again for every tile that reads it.
+
+    What another matmul makes, in a region that streams, is computed once.
+    """
+    eqns = p.context.wiring.graph.eqns
+    for value in (v for dot in p.facts.dots for v in eqns[dot.index].operands):
+        prims = [eqns[i].prim for i in p.behind(value)]
+        if p.streams and "dot" in prims:
+            continue
+        for prim in prims:
             if PRIMS[prim].kind is Kind.POINTWISE and prim != "convert":
                 return Reject(f"{prim} before a matmul would be computed once per tile")
     return None
@@ -114,6 +120,8 @@ def resident_rows_fit_or_stream(p: Proposal) -> Reject | None:
 
 def rows_of(p: Proposal) -> Rows:
     """What the kernel of an accepted proposal does with the axes that it reduces."""
+    if p.streams:
+        return Rows.STREAMED
     if not _returns_to_rows(p):
         return Rows.PASSED
     return Rows.KEPT if _reject_long_rows(p) is None else Rows.STREAMED
@@ -151,6 +159,43 @@ def _minimum_rows(p: Proposal) -> int:
     smallest = 8 if p.facts.reduced >= minor else p.target.lanes
     return min(smallest, math.prod(f.size for f in p.parallel) or 1)
 
+
+def joins_with_pointwise_alone(p: Proposal) -> Reject | None:
+    """What streams has its contractions and reductions already."""
+    for part in p.parts:
+        if not part.streams and (part.facts.dots or part.facts.reductions):
+            return Reject("no other matmul or reduction joins what streams")
+    return None
+
+
+def scores_are_outer(p: Proposal) -> Reject | None:
+    """Every result has the axes of the grid: those of the scores but the one that streams."""
+    made = frozenset[Factor]().union(*(flat(dot.out) for dot in p.facts.dots))
+    streamed = (p.facts.contracted | p.facts.reduced) & made
+    for dot in p.facts.dots:
+        outer = flat(dot.out) - streamed
+        if streamed & flat(dot.out):
+            small = [dims for dims in p.outputs if not flat(dims) >= outer]
+            if small:
+                return Reject(f"{p.first_output(small)} lacks an axis of the scores")
+    return None
+
+
+def streams_along_one_axis(p: Proposal) -> Reject | None:
+    """What is kept of each block can be repaired."""
+    stream = p.stream()
+    return stream if isinstance(stream, Reject) else None
+
+
+STREAM_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
+    joins_with_pointwise_alone,
+    contraction_is_matrix_product,
+    contraction_lies_together,
+    prologue_is_cheap,
+    scores_are_outer,
+    streams_along_one_axis,
+)
+"""The rules of what streams along an axis that one contraction makes and another ends."""
 
 JOIN_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
     one_contraction,

@@ -1,6 +1,6 @@
 """Who makes and who reads each value of a graph, straight or through views.
 
-Only equations that compute are grouped. Views and creations are free: each group holds its own
+Only equations that compute are grouped. Views, creations and masks of positions are free: each group holds its own
 copies of those between its equations and the values it reads (its closure), so that a mask or a
 broadcast bias is never written to memory. A view has one operand, so behind every value lies one
 base: the value that it is a view of, however many views there are between.
@@ -10,7 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tpu_inductor.graph.core import Eqn, Graph, Value, Var
-from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
+from tpu_inductor.graph.prims import COMPARE, EAGER, PRIMS, Kind
+
+
+CHEAP = frozenset(
+    ["add", "sub", "mul", "neg", "min", "max", "and", "or", "not", "convert", "select", *COMPARE]
+)
+"""What a kernel rather computes again from positions than reads."""
 
 
 def is_free(eqn: Eqn) -> bool:
@@ -39,7 +45,7 @@ class Wiring:
 
     @staticmethod
     def of(graph: Graph) -> "Wiring":
-        free = tuple(map(is_free, graph.eqns))
+        free = _find_free(graph)
         producer = {v: i for i, eqn in enumerate(graph.eqns) for v in eqn.outputs}
         base = _find_bases(graph, free)
         bases = tuple(_unique(base[v] for v in eqn.operands if v in base) for eqn in graph.eqns)
@@ -77,6 +83,19 @@ class Wiring:
         return tuple(
             v for v in made if v in self.returned or not compute.issuperset(self.users.get(v, ()))
         )
+
+
+def _find_free(graph: Graph) -> tuple[bool, ...]:
+    """Views and creations, and what is made cheaply of creations alone: masks of positions."""
+    made: set[Var] = set()
+    free: list[bool] = []
+    for eqn in graph.eqns:
+        is_moved = is_free(eqn)
+        is_made = (is_moved or eqn.prim in CHEAP) and made.issuperset(eqn.operands)
+        if is_made:
+            made.update(eqn.outputs)
+        free.append(is_moved or is_made)
+    return tuple(free)
 
 
 def _find_bases(graph: Graph, free: tuple[bool, ...]) -> dict[Var, Var]:

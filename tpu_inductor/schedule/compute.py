@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tpu_inductor.graph.core import Eqn, Lit
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.schedule.nest import Compute, Fold, How, Loop, Nest, Node, product_of, walk
+from tpu_inductor.schedule.nest import Compute, Fold, How, Interleave, Loop, Nest, Node, product_of, walk
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
@@ -25,6 +25,9 @@ from tpu_inductor.target import TpuTarget
 
 REGISTER_BYTES = 4096
 
+INTERLEAVED = 0.1
+"""The part of the shorter one of products and vector work that interleaving does not hide."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -38,6 +41,7 @@ class Work:
     beside: float = 0.0
     after: float = 0.0
     fixed: float = 0.0
+    fill: float = 0.0
 
     def __add__(self, other: "Work") -> "Work":
         return Work(
@@ -45,7 +49,12 @@ class Work:
             self.beside + other.beside,
             self.after + other.after,
             self.fixed + other.fixed,
+            self.fill + other.fill,
         )
+
+    def times(self, n: int) -> "Work":
+        parts = (self.product, self.beside, self.after, self.fixed, self.fill)
+        return Work(*(n * part for part in parts))
 
 
 def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
@@ -54,12 +63,15 @@ def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     beside = work.beside + _transfers(schedule, target)
     if not work.product:
         return STEP_CYCLES + work.fixed + beside + work.after
+    if any(isinstance(n, Interleave) for n in walk(schedule.nest)):
+        longer, shorter = max(work.product, beside), min(work.product, beside)
+        return STEP_CYCLES + work.fixed + longer + INTERLEAVED * shorter + work.after
     rates = matmul_rates(target)
     gathered = sum(_registers(c.shape, target) for c in schedule.carries)
     exposed = rates.exposed / max(
         (n.unroll for n in walk(schedule.nest) if isinstance(n, Loop)), default=1
     )
-    product = work.product + rates.accumulate * gathered
+    product = work.product + work.fill + rates.accumulate * gathered
     return STEP_CYCLES + work.fixed + product + exposed * beside + work.after
 
 
@@ -81,15 +93,17 @@ def _nest(schedule: TileSchedule, nest: Nest, target: TpuTarget) -> Work:
 def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
     if isinstance(node, Compute):
         return _compute(schedule, node, target)
+    if isinstance(node, Interleave):
+        body = _nest(schedule, node.body, target)
+        return body.times(math.prod(count for _, count in node.axes))
     if isinstance(node, Fold):
         each, last = (_nest(schedule, n, target) for n in (node.each, node.last))
         gathering = math.prod(schedule.axis(name).blocks for name in node.axes)
         return each + Work(after=last.beside / gathering)
     if isinstance(node, Loop):
         body = _nest(schedule, node.body, target)
-        turns = 1 if node.how is How.GRID else schedule.axis(node.axis).turns
-        fixed = turns * body.fixed + (turns - 1) * CHUNK_CYCLES
-        return Work(turns * body.product, turns * body.beside, turns * body.after, fixed)
+        turns = 1 if node.how is How.GRID else schedule.axis(node.axis).turns // node.stride
+        return body.times(turns) + Work(fixed=(turns - 1) * CHUNK_CYCLES)
     return Work()
 
 
@@ -98,7 +112,7 @@ def _compute(schedule: TileSchedule, node: Compute, target: TpuTarget) -> Work:
     eqn = schedule.eqns[node.eqn]
     kind = PRIMS[eqn.prim].kind
     if kind is Kind.DOT:
-        return Work(product=_product(schedule, node, target) + matmul_rates(target).fill)
+        return Work(product=_product(schedule, node, target), fill=matmul_rates(target).fill)
     if kind not in (Kind.POINTWISE, Kind.REDUCE) and eqn.prim != "iota":
         return Work()
     sizes = [

@@ -63,7 +63,7 @@ class Loops:
     @property
     def folded(self) -> tuple[str, ...]:
         """The axes that equations end and that go by in turns: of the grid, or of a loop."""
-        inner = () if self.fold is None else (self.fold.axis,)
+        inner = () if self.fold is None or self.fold.axis in self.grid else (self.fold.axis,)
         return (*(n for n in self.grid if self.axis(n).is_reduced), *inner)
 
 
@@ -116,7 +116,8 @@ class _Placer:
         body = Interleave(((fold.axis, fold.turns), *rows), ahead, each.stored(early))
         loop = Loop(fold.axis, How.LOOP, (body,), stride=fold.turns)
         last = Interleave(rows, 0, self._finished(carries, late))
-        return (Fold((), carries, (loop,), (last,)),)
+        axes = tuple(n for n in self.loops.folded if n in self.loops.grid)
+        return (Fold(axes, carries, (loop,), (last,)),)
 
     def _first(self, carries: Sequence[Carry]) -> Iterable[int]:
         """What the first equation that closes the axis is computed from."""

@@ -5,7 +5,7 @@ from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.arrays import Form, Operand
 from tpu_inductor.schedule.assign import Scheduled
 from tpu_inductor.schedule.blocks import can_read_part, flaw_of_block
-from tpu_inductor.schedule.nest import How, Loop, walk
+from tpu_inductor.schedule.nest import How, Loop, folds_of, walk
 from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.schedule.verify_nest import verify_nest
@@ -41,13 +41,16 @@ def _verify_loops(schedule: TileSchedule) -> None:
             raise InvalidIR(f"axis {axis.name} of {name} accumulates nothing")
         if in_grid and axis.is_reduced and axis.name not in schedule.folded:
             raise InvalidIR(f"axis {axis.name} of {name} is reduced without a carry")
+    inner = {n for f in folds_of(schedule.nest) for n in walk(f.each)}
     for loop in (n for n in walk(schedule.nest) if isinstance(n, Loop)):
         axis = schedule.axis(loop.axis)
-        gathers = loop.axis in schedule.folded
+        gathers = loop.axis in schedule.folded or (loop in inner and axis.is_reduced)
         if loop.how is How.LOOP and gathers != bool(schedule.carries):
             raise InvalidIR(f"axis {axis.name} of {name} cannot go by chunks beside a fold")
         if loop.unroll > 1 and axis.turns % loop.unroll:
             raise InvalidIR(f"axis {axis.name} of {name} cannot be unrolled by {loop.unroll}")
+        if axis.turns % loop.stride:
+            raise InvalidIR(f"axis {axis.name} of {name} cannot go by {loop.stride} chunks")
 
 
 def _verify_block(schedule: TileSchedule, operand: Operand, target: TpuTarget) -> None:

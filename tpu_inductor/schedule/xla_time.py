@@ -8,6 +8,7 @@ depends on another: twice for a softmax or a layer norm.
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
+from tpu_inductor.regions.factors import flat
 from tpu_inductor.schedule.compute import grid_steps, ideal_product_cycles, vector_cycles
 from tpu_inductor.schedule.nest import Compute, product_of
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
@@ -26,6 +27,9 @@ RAGGED = 1.25
 UNHIDDEN = 0.33
 """The part of a matmul's copies that XLA does not hide behind its products."""
 
+SCORES = 4
+"""How often XLA moves what one product makes for another: it writes and reads a softmax's steps."""
+
 SEARCH = 6.2
 SEARCH_6 = 4.1
 """Cycles of XLA's argmax for each register it reads, the second from v6e on. It uses one core."""
@@ -42,10 +46,23 @@ def xla_us(schedule: TileSchedule, target: TpuTarget) -> float:
     clock = target.clock_mhz * target.cores
     if not schedule.products:
         return max(memory_us, vector / clock) + LAUNCH_US
+    memory_us += SCORES * _scores_bytes(schedule) / rate
     product = sum(_product_cycles(schedule, dot, target) for dot in schedule.products)
     product_us = (product + matmul_rates(target).exposed * vector) / clock
     hidden = (1 - UNHIDDEN) * min(memory_us, product_us)
     return memory_us + product_us - hidden + LAUNCH_US
+
+
+def _scores_bytes(schedule: TileSchedule) -> int:
+    """Bytes of what contractions make for other equations of the kernel that end its axes."""
+    region = schedule.region
+    made = (e.out for e in schedule.eqns if PRIMS[e.prim].kind is Kind.DOT)
+    ended = schedule.factoring.reduced | schedule.factoring.contracted
+    return sum(
+        v.type.nbytes
+        for v in made
+        if v not in region.outputs and flat(schedule.factoring.values[v]) & ended
+    )
 
 
 def _product_cycles(schedule: TileSchedule, dot: Compute, target: TpuTarget) -> float:

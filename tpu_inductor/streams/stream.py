@@ -24,7 +24,7 @@ from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factor, Factoring, factorise, flat
 from tpu_inductor.streams.axis import AxisUse, NotStreamable, trace_axis
 from tpu_inductor.streams.close import MERGES, close_axis
-from tpu_inductor.streams.constants import copy_constants
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.streams.finish import Guarded, guard_tags
 from tpu_inductor.streams.place import Places, place_equations
 from tpu_inductor.streams.repair import Repair

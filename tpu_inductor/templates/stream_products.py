@@ -1,6 +1,8 @@
-"""Matrix products that stream: attention, its gradients, in one pass over blocks of keys.
+"""Matrix products that stream: attention and its gradients, in one pass over blocks of keys.
 
-grid (batch, heads, queries); keys and values of a head lie in VMEM, and a loop goes over them
+grid (batch, heads, queries); keys and values of a head lie in VMEM, and a loop goes over chunks of
+them. Chunks of several queries and keys are written out together, so that the systolic arrays make
+the next scores while the vector unit works on these.
 """
 
 from collections.abc import Iterator
@@ -14,9 +16,22 @@ from tpu_inductor.schedule.nesting import Interleaving, Loops
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.rows import with_tile
-from tpu_inductor.templates.tiles import even_tiles
+from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
 
-CONFIGS = ((1024, 1024, 2, 2), (512, 1024, 2, 2), (512, 512, 2, 2), (256, 512, 1, 1), (128, 128, 1, 1))
+ROWS, ROWS_6 = (512, 256, 128), (1024, 512, 256)
+"""Rows of scores in a block, the second from v6e on: its arrays want more of them at once."""
+
+PARTS = 2
+"""Parts of the rows that are interleaved."""
+
+CHUNKS = (1024, 512, 256)
+"""The most columns of scores at once."""
+
+LONGEST = (1 << 20, 4096, 1024)
+"""The most columns in a block; with more the columns are an axis of the grid."""
+
+TURNS = (4, 2, 1)
+"""Chunks of columns that are written out together, if they divide the loop."""
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
@@ -26,34 +41,63 @@ def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reje
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
-    streamed, rows = find_scores(kernel_axes)
-    for most_rows, most_columns, turns, parts in CONFIGS:
-        (tm,) = even_tiles(rows, target.lanes, (most_rows,))
-        (tn,) = even_tiles(streamed, target.lanes, (most_columns,))
-        axes = tuple(_tiled(a, rows, streamed, tm, tm // parts, tn, kernel_axes) for a in kernel_axes.axes)
-        grid = tuple(a.name for a in axes if not a.is_whole)
-        fold = Interleaving(streamed.name, turns, rows.name, target.lanes)
-        yield Tiling(Loops(axes, grid, fold=fold), f"blocks of {tm} x {tn} scores")
+    columns, rows = find_scores(kernel_axes)
+    sublanes = sublane_multiple(region, target)
+    for longest in LONGEST:
+        for most_rows in ROWS_6 if target.generation >= 6 else ROWS:
+            for most_columns in CHUNKS:
+                made = {
+                    rows.name: tile_rows(rows, most_rows, sublanes),
+                    columns.name: tile_columns(columns, most_columns, longest, target.lanes),
+                }
+                yield _tiling(kernel_axes, made, (rows.name, columns.name), target)
+        if columns.size <= longest // 2:
+            return
 
 
-def _tiled(
-    axis: Axis, rows: Axis, streamed: Axis, tm: int, part: int, tn: int, kernel_axes: KernelAxes
-) -> Axis:
-    if axis is streamed:
-        return replace(axis, chunk=tn)
-    if axis is rows:
-        return replace(with_tile(axis, tm, can_squeeze=False), chunk=part)
+def _tiling(
+    kernel_axes: KernelAxes, made: dict[str, Axis], names: tuple[str, str], target: TpuTarget
+) -> Tiling:
+    rows, columns = (made[name] for name in names)
     every = {n for p in kernel_axes.products.values() for n in p.names}
-    return axis if axis.name in every else replace(axis, tile=1, is_squeezed=True)
+    axes = tuple(
+        made.get(a.name, a if a.name in every else replace(a, tile=1, is_squeezed=True))
+        for a in kernel_axes.axes
+    )
+    grid = tuple(a.name for a in axes if not a.is_whole and a is not columns)
+    grid += () if columns.is_whole else (columns.name,)
+    turns = next(n for n in TURNS if columns.turns % n == 0)
+    fold = Interleaving(columns.name, turns, rows.name, target.lanes)
+    reason = f"scores of {rows.extent} x {columns.extent}, {rows.turns} x {turns} interleaved"
+    return Tiling(Loops(axes, grid, fold=fold), reason)
+
+
+def tile_rows(axis: Axis, most: int, sublanes: int) -> Axis:
+    """Blocks of rows, in parts where those are made of whole registers."""
+    (tile,) = even_tiles(axis, sublanes, (most,))
+    axis = with_tile(axis, tile, can_squeeze=False)
+    part = axis.tile // PARTS
+    return axis if axis.tile % PARTS or part % sublanes else replace(axis, chunk=part)
+
+
+def tile_columns(axis: Axis, most: int, longest: int, lanes: int) -> Axis:
+    """Blocks of columns in chunks of whole registers, as few of them as may be beyond the end."""
+    size = -(-axis.size // lanes) * lanes
+    if size <= most:
+        tile = axis.size if axis.size < lanes else size
+        return replace(axis, tile=tile, chunk=tile)
+    chunks = range(most, most // 2, -lanes)
+    chunk = min(chunks, key=lambda n: -(-size // n) * n)
+    tile = -(-size // chunk) * chunk
+    return replace(axis, tile=min(tile, longest // chunk * chunk), chunk=chunk)
 
 
 def find_scores(kernel_axes: KernelAxes) -> tuple[Axis, Axis]:
     """The axis that streams, which one product makes and another ends, and the rows beside it."""
-    made = [n for p in kernel_axes.products.values() for n in (*p.rows, *p.columns)]
+    products = kernel_axes.products.values()
+    made = [n for p in products for n in (*p.rows, *p.columns)]
     streamed = next(a for a in kernel_axes.axes if a.is_reduced and a.name in made)
-    product = next(
-        p for p in kernel_axes.products.values() if streamed.name in (*p.rows, *p.columns)
-    )
+    product = next(p for p in products if streamed.name in (*p.rows, *p.columns))
     (row,) = (n for n in (*product.rows, *product.columns) if n != streamed.name)
     return streamed, kernel_axes.axis(row)
 

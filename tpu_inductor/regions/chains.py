@@ -1,0 +1,75 @@
+"""Chains of equations that make the operand of one contraction from another: what may stream.
+
+    s = q k^T; p = softmax(s); o = p v   -->   {s, the softmax, o}
+
+Joins of pairs cannot get there: a softmax does not stream, only what sums up its results does. So
+the whole of a chain is proposed at once, where what lies between its ends is larger than what they
+read.
+"""
+
+from collections.abc import Iterator
+
+from tpu_inductor.graph.core import Var
+from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
+from tpu_inductor.regions.mosaic import reject_for_mosaic
+from tpu_inductor.regions.wiring import Wiring
+
+WORTH = 2
+"""How many times larger what lies between must be than what the contractions read."""
+
+
+def find_chains(wiring: Wiring) -> Iterator[frozenset[int]]:
+    """The equations of every chain, by the order of the contractions that end them."""
+    for index, eqn in enumerate(wiring.graph.eqns):
+        if PRIMS[eqn.prim].kind is not Kind.DOT:
+            continue
+        for value in eqn.operands:
+            chain = _chain_of(wiring, index, value)
+            if chain and all(reject_for_mosaic(wiring.graph.eqns[i]) is None for i in chain):
+                yield chain
+
+
+def _chain_of(wiring: Wiring, end: int, value: Var) -> frozenset[int]:
+    """What leads from other contractions to an operand of the contraction `end`; empty if none."""
+    behind = _behind(wiring, value)
+    starts = {i for i in behind if PRIMS[wiring.graph.eqns[i].prim].kind is Kind.DOT}
+    if not starts or not _is_worth(wiring, starts, end, value):
+        return frozenset()
+    inside = set(starts)
+    for i in sorted(behind):
+        if not inside.isdisjoint(wiring.sources(i)):
+            inside.add(i)
+    inside.add(end)
+    # What is computed from outer values for the chain alone, a mask or a bias, is part of it.
+    for i in sorted(behind - inside, reverse=True):
+        (made,) = wiring.graph.eqns[i].outputs
+        is_alone = inside.issuperset(wiring.users.get(made, ())) and made not in wiring.returned
+        if is_alone and PRIMS[wiring.graph.eqns[i].prim].kind is Kind.POINTWISE:
+            inside.add(i)
+    return frozenset(inside)
+
+
+def _behind(wiring: Wiring, value: Var) -> set[int]:
+    """The computing equations that lead to `value`, back to contractions and what is no kernel."""
+    found: set[int] = set()
+    todo = [value]
+    while todo:
+        i = wiring.producer.get(todo.pop())
+        if i is None or i in found:
+            continue
+        eqn = wiring.graph.eqns[i]
+        if wiring.free[i]:
+            todo.extend(eqn.operands)
+        elif eqn.prim != EAGER and PRIMS[eqn.prim].kind is not Kind.OTHER:
+            found.add(i)
+            if PRIMS[eqn.prim].kind is not Kind.DOT:
+                todo.extend(eqn.operands)
+    return found
+
+
+def _is_worth(wiring: Wiring, starts: set[int], end: int, value: Var) -> bool:
+    """Whether the operand that need not be written is large beside what must be read."""
+    eqns = wiring.graph.eqns
+    read = {v for i in starts for v in eqns[i].operands}
+    read |= {v for v in eqns[end].operands if v != value}
+    return value.type.size >= WORTH * max(v.type.size for v in read)
