@@ -7,7 +7,7 @@ the whole of a chain is proposed at once, where what lies between its ends is la
 read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
@@ -40,27 +40,52 @@ def _chain_of(wiring: Wiring, end: int, value: Var) -> frozenset[int]:
         if not inside.isdisjoint(wiring.sources(i)):
             inside.add(i)
     inside.add(end)
-    # What is computed from outer values for the chain alone, a mask or a bias, is part of it.
-    for i in sorted(behind - inside, reverse=True):
-        (made,) = wiring.graph.eqns[i].outputs
-        is_alone = inside.issuperset(wiring.users.get(made, ())) and made not in wiring.returned
-        if is_alone and PRIMS[wiring.graph.eqns[i].prim].kind is Kind.POINTWISE:
-            inside.add(i)
+    _add_readers(wiring, inside, value.type.size)
+    _add_makers(wiring, inside)
     return frozenset(inside)
 
 
-def _behind(wiring: Wiring, value: Var) -> set[int]:
+def _add_readers(wiring: Wiring, inside: set[int], size: int) -> None:
+    """Adds what else reads values as large as the operand: they are not written either."""
+    todo = sorted(inside)
+    while todo:
+        for made in wiring.graph.eqns[todo.pop()].outputs:
+            readers = wiring.users.get(made, ()) if made.type.size >= size else ()
+            found = [i for i in readers if i not in inside and _is_kept(wiring, i)]
+            inside.update(found)
+            todo.extend(found)
+
+
+def _add_makers(wiring: Wiring, inside: set[int]) -> None:
+    """Adds what is computed from outer values for the chain alone: a mask, a bias."""
+    outer = {v for i in inside for v in wiring.bases[i]}
+    behind = set[int]().union(*(_behind(wiring, v, stops=inside) for v in outer))
+    for i in sorted(behind - inside, reverse=True):
+        (made,) = wiring.graph.eqns[i].outputs
+        is_alone = inside.issuperset(wiring.users.get(made, ())) and made not in wiring.returned
+        feeds = [n for n in wiring.users.get(made, ()) if PRIMS[wiring.graph.eqns[n].prim].kind is Kind.DOT]
+        if is_alone and not feeds and PRIMS[wiring.graph.eqns[i].prim].kind is Kind.POINTWISE:
+            inside.add(i)
+
+
+def _is_kept(wiring: Wiring, index: int) -> bool:
+    """Whether a kernel may hold the equation."""
+    eqn = wiring.graph.eqns[index]
+    return eqn.prim != EAGER and PRIMS[eqn.prim].kind is not Kind.OTHER
+
+
+def _behind(wiring: Wiring, value: Var, stops: Collection[int] = ()) -> set[int]:
     """The computing equations that lead to `value`, back to contractions and what is no kernel."""
     found: set[int] = set()
     todo = [value]
     while todo:
         i = wiring.producer.get(todo.pop())
-        if i is None or i in found:
+        if i is None or i in found or i in stops:
             continue
         eqn = wiring.graph.eqns[i]
         if wiring.free[i]:
             todo.extend(eqn.operands)
-        elif eqn.prim != EAGER and PRIMS[eqn.prim].kind is not Kind.OTHER:
+        elif _is_kept(wiring, i):
             found.add(i)
             if PRIMS[eqn.prim].kind is not Kind.DOT:
                 todo.extend(eqn.operands)

@@ -121,9 +121,11 @@ class _Placer:
 
     def _first(self, carries: Sequence[Carry]) -> Iterable[int]:
         """What the first equation that closes the axis is computed from."""
-        closed = {v for carry in carries for v in carry.closing.inputs}
-        first = min(self.makers[v] for v in closed if v in self.makers)
-        return self._behind(self.region.eqns[first].outputs)
+        for value in carries[0].closing.operands:
+            behind = leading_to(self.region.eqns, (value,))
+            if not self.placing.sides.keys().isdisjoint(behind):
+                return self._behind((value,))
+        return ()
 
     def _compute_block(
         self, each: "_Run", carries: Sequence[Carry], early: Sequence[Operand]
@@ -236,7 +238,7 @@ class _Run:
         for slot, read in enumerate(reads):
             self._read(index, slot, read)
         lanes = self.placer.loops.fold.lanes if index in self.in_parts else 0
-        self.nodes.append(Compute(index, order, reads, self._tails(eqn), lanes))
+        self.nodes.append(Compute(index, order, reads, self._tails(index, eqn), lanes))
         self.values.add(placing.key(eqn.outputs[0], order))
         if index in self.kept:
             self.nodes.append(Keep(self.kept[index]))
@@ -269,9 +271,12 @@ class _Run:
                 self._take(self.taken[var], var)
         return (*self.nodes, *map(Store, results))
 
-    def _tails(self, eqn: Eqn) -> tuple[str, ...]:
+    def _tails(self, index: int, eqn: Eqn) -> tuple[str, ...]:
         """The folded axes that the equation ends and whose last block is partial."""
         if PRIMS[eqn.prim].kind not in ENDING:
             return ()
-        loops = self.placer.loops
-        return tuple(a.name for a in loops.axes if a.name in loops.folded and a.has_tail)
+        loops, placing = self.placer.loops, self.placer.placing
+        along = placing.kernel_axes.along
+        ended = along(placing.dims(index, 0)) - along(placing.factoring.values[eqn.out])
+        names = ended.intersection(loops.folded)
+        return tuple(a.name for a in loops.axes if a.name in names and a.has_tail)

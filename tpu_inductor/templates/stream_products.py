@@ -67,7 +67,8 @@ def _tiling(
     grid = tuple(a.name for a in axes if not a.is_whole and a is not columns)
     grid += () if columns.is_whole else (columns.name,)
     turns = next(n for n in TURNS if columns.turns % n == 0)
-    fold = Interleaving(columns.name, turns, rows.name, target.lanes)
+    lanes = 0 if columns.extent % target.lanes else target.lanes
+    fold = Interleaving(columns.name, turns, rows.name, lanes)
     reason = f"scores of {rows.extent} x {columns.extent}, {rows.turns} x {turns} interleaved"
     return Tiling(Loops(axes, grid, fold=fold), reason)
 
