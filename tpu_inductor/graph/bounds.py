@@ -96,6 +96,9 @@ def _combine(eqn: Eqn, given: list[Interval]) -> Interval | None:
         return given[0]
     if eqn.prim == "neg":
         return Interval(-given[0].hi, -given[0].lo)
+    if eqn.prim == "abs":
+        ends = abs(given[0].lo), abs(given[0].hi)
+        return Interval(0 if given[0].lo <= 0 <= given[0].hi else min(ends), max(ends))
     if eqn.prim in ("concat", "pad", "select"):
         chosen = given[1:] if eqn.prim == "select" else given
         return Interval(min(g.lo for g in chosen), max(g.hi for g in chosen))

@@ -22,7 +22,7 @@ from tpu_inductor.graph.types import DType
 EXACT_IN_F32 = 1 << 24
 """Integers up to here are converted without rounding, whatever the type they come from."""
 
-REBUILT = VIEWS | {"iota", "full", "convert", "add", "sub", "mul"}
+REBUILT = VIEWS | {"iota", "full", "convert", "add", "sub", "mul", "neg", "abs", "min", "max"}
 """What makes narrow values of narrow ones; of any other value the result is converted."""
 
 FITS_I32 = (DType.BOOL, DType.I32, DType.I16, DType.I8, DType.U16, DType.U8)

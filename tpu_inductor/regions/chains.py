@@ -61,11 +61,19 @@ def _add_makers(wiring: Wiring, inside: set[int]) -> None:
     outer = {v for i in inside for v in wiring.bases[i]}
     behind = set[int]().union(*(_behind(wiring, v, stops=inside) for v in outer))
     for i in sorted(behind - inside, reverse=True):
-        (made,) = wiring.graph.eqns[i].outputs
-        is_alone = inside.issuperset(wiring.users.get(made, ())) and made not in wiring.returned
-        feeds = [n for n in wiring.users.get(made, ()) if PRIMS[wiring.graph.eqns[n].prim].kind is Kind.DOT]
-        if is_alone and not feeds and PRIMS[wiring.graph.eqns[i].prim].kind is Kind.POINTWISE:
+        if _serves(wiring, i, inside):
             inside.add(i)
+
+
+def _serves(wiring: Wiring, index: int, inside: set[int]) -> bool:
+    """Whether only equations inside read what `index` computes, and no contraction does."""
+    eqn = wiring.graph.eqns[index]
+    if PRIMS[eqn.prim].kind is not Kind.POINTWISE or reject_for_mosaic(eqn) is not None:
+        return False
+    readers = wiring.users.get(eqn.out, ())
+    kinds = {PRIMS[wiring.graph.eqns[i].prim].kind for i in readers}
+    is_alone = inside.issuperset(readers) and eqn.out not in wiring.returned
+    return is_alone and Kind.DOT not in kinds
 
 
 def _is_kept(wiring: Wiring, index: int) -> bool:

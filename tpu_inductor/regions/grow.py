@@ -167,7 +167,8 @@ class Grower:
         readers: dict[Var, list[int]] = {}
         for i, group in sorted(growth.groups.items()):
             for v in group.reads:
-                source = self.context.wiring.producer.get(v)
+                made = self.context.wiring.producer.get(v)
+                source = None if made is None else growth.flow.leader(made)
                 if source in growth.groups:
                     pairs.add((source, i))
                 readers.setdefault(v, []).append(i)

@@ -14,7 +14,7 @@ from tpu_inductor.graph.prims import COMPARE, EAGER, PRIMS, Kind
 
 
 CHEAP = frozenset(
-    ["add", "sub", "mul", "neg", "min", "max", "and", "or", "not", "convert", "select", *COMPARE]
+    ["add", "sub", "mul", "neg", "abs", "min", "max", "and", "or", "not", "convert", "select", *COMPARE]
 )
 """What a kernel rather computes again from positions than reads."""
 
