@@ -110,6 +110,8 @@ class Body:
     # -- one equation ---------------------------------------------------------
     def _equation(self, node: Compute, eqn: Eqn) -> Held:
         kind = PRIMS[eqn.prim].kind
+        if node.taken is not None:
+            return self.read(node, node.taken)
         if kind is Kind.VIEW:
             return self.read(node, 0)
         if eqn.prim == "full":

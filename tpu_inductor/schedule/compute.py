@@ -52,7 +52,7 @@ class Work:
             self.fill + other.fill,
         )
 
-    def times(self, n: int) -> "Work":
+    def times(self, n: float) -> "Work":
         parts = (self.product, self.beside, self.after, self.fixed, self.fill)
         return Work(*(n * part for part in parts))
 
@@ -102,7 +102,8 @@ def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
         return each + Work(after=last.beside / gathering)
     if isinstance(node, Loop):
         body = _nest(schedule, node.body, target)
-        turns = 1 if node.how is How.GRID else schedule.axis(node.axis).turns // node.stride
+        turns = 1.0 if node.how is How.GRID else schedule.axis(node.axis).turns / node.stride
+        turns = turns if node.span is None else node.span.mean
         return body.times(turns) + Work(fixed=(turns - 1) * CHUNK_CYCLES)
     return Work()
 

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from tpu_inductor.graph.core import Eqn, Lit, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.schedule.arrays import Operand, Order
+from tpu_inductor.schedule.bound import Span
 
 
 class How(enum.Enum):
@@ -50,7 +51,7 @@ class Compute:
 
     What lies beyond the end of the axes `tails` must not count. In a fold that carries the
     equation its result is added to what is kept. A sum in `lanes` leaves in each of so many lanes
-    the sum of one element in so many.
+    the sum of one element in so many. Where a mask hides nothing its result is operand `taken`.
     """
 
     eqn: int
@@ -58,6 +59,7 @@ class Compute:
     reads: tuple[Order, ...]
     tails: tuple[str, ...] = ()
     lanes: int = 0
+    taken: int | None = None
 
 
 class Lanes(enum.Enum):
@@ -108,7 +110,7 @@ class Keep:
 class Loop:
     """`body` for every block of an axis, or for every `stride` chunks of a block.
 
-    `unroll` turns are written out together.
+    `unroll` turns are written out together. A `span` says which chunks are visited.
     """
 
     axis: str
@@ -116,6 +118,7 @@ class Loop:
     body: "Nest"
     unroll: int = 1
     stride: int = 1
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

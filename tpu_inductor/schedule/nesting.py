@@ -29,6 +29,7 @@ from tpu_inductor.schedule.nest import (
     Take,
 )
 from tpu_inductor.schedule.operands import Bindings
+from tpu_inductor.schedule.parts import Part
 from tpu_inductor.schedule.placing import Key, Placing, leading_to
 from tpu_inductor.streams.scan import Kept
 
@@ -36,13 +37,15 @@ from tpu_inductor.streams.scan import Kept
 @dataclass(frozen=True, slots=True)
 class Interleaving:
     """A fold over the chunks of `axis` in the kernel, of which `turns` are written out together,
-    for each chunk of `rows`. Numbers of a row are kept in `lanes` lanes, if any.
+    for each chunk of `rows`. Numbers of a row are kept in `lanes` lanes, if any. With `parts` some
+    chunks are left out, or need no mask.
     """
 
     axis: str
     turns: int
     rows: str
     lanes: int = 0
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +111,18 @@ class _Placer:
         """The same with the blocks in a loop of the kernel, products of the next ones ahead."""
         carries = self._carries()
         early, late = self._results((fold.axis,))
-        each = _Run(self)
-        each.compute(self._first(carries))
-        ahead = len(each.nodes)
-        self._compute_block(each, carries, early)
         rows = ((fold.rows, self.loops.axis(fold.rows).turns),)
-        body = Interleave(((fold.axis, fold.turns), *rows), ahead, each.stored(early))
-        loop = Loop(fold.axis, How.LOOP, (body,), stride=fold.turns)
+        loops: list[Node] = []
+        for part in fold.parts or (Part(None, fold.turns),):
+            each = _Run(self, shown=part.shown)
+            each.compute(self._first(carries))
+            ahead = len(each.nodes)
+            self._compute_block(each, carries, early)
+            body = Interleave(((fold.axis, part.turns), *rows), ahead, each.stored(early))
+            loops.append(Loop(fold.axis, How.LOOP, (body,), stride=part.turns, span=part.span))
         last = Interleave(rows, 0, self._finished(carries, late))
         axes = tuple(n for n in self.loops.folded if n in self.loops.grid)
-        return (Fold(axes, carries, (loop,), (last,)),)
+        return (Fold(axes, carries, tuple(loops), (last,)),)
 
     def _first(self, carries: Sequence[Carry]) -> Iterable[int]:
         """What the first equation that closes the axis is computed from."""
@@ -213,7 +218,8 @@ class _Run:
     """Straight-line code so far: which values it has, and what it has loaded.
 
     `taken` are values that carries have kept, read where they are needed, `kept` carries by what
-    they keep next, as soon as it is there: what lies in scratch needs no register.
+    they keep next, as soon as it is there: what lies in scratch needs no register. `shown` has the
+    equations whose masks hide nothing here, with the operand that they show.
     """
 
     placer: _Placer
@@ -223,6 +229,7 @@ class _Run:
     in_parts: set[int] = field(default_factory=set[int])
     taken: dict[Var, Carry] = field(default_factory=dict[Var, Carry])
     kept: dict[int, Carry] = field(default_factory=dict[int, Carry])
+    shown: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def compute(self, members: Iterable[int]) -> None:
         """Appends the equations `members`, each after what it reads."""
@@ -235,10 +242,12 @@ class _Run:
         if placing.key(eqn.outputs[0], order) in self.values:
             return
         reads = placing.reads(index, order)
+        taken = self.shown.get(index)
         for slot, read in enumerate(reads):
-            self._read(index, slot, read)
+            if taken in (None, slot):
+                self._read(index, slot, read)
         lanes = self.placer.loops.fold.lanes if index in self.in_parts else 0
-        self.nodes.append(Compute(index, order, reads, self._tails(index, eqn), lanes))
+        self.nodes.append(Compute(index, order, reads, self._tails(index, eqn), lanes, taken))
         self.values.add(placing.key(eqn.outputs[0], order))
         if index in self.kept:
             self.nodes.append(Keep(self.kept[index]))

@@ -79,7 +79,7 @@ def _verify_reads(schedule: TileSchedule, node: Compute, known: Known) -> None:
     for slot, (value, order) in enumerate(
         zip(schedule.eqns[node.eqn].inputs, node.reads, strict=True)
     ):
-        if isinstance(value, Lit):
+        if isinstance(value, Lit) or node.taken not in (None, slot):
             continue
         is_there = (schedule.pattern(value, order), value) in known
         if not is_there and (order, Access(node.eqn, slot)) not in known:

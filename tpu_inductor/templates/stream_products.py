@@ -13,7 +13,9 @@ from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Interleaving, Loops
+from tpu_inductor.schedule.parts import split_columns
 from tpu_inductor.schedule.template import Template, Tiling
+from tpu_inductor.schedule.visible import find_visible
 from tpu_inductor.target import TpuTarget
 from tpu_inductor.templates.rows import with_tile
 from tpu_inductor.templates.tiles import even_tiles, sublane_multiple
@@ -50,13 +52,13 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
                     rows.name: tile_rows(rows, most_rows, sublanes),
                     columns.name: tile_columns(columns, most_columns, longest, target.lanes),
                 }
-                yield _tiling(kernel_axes, made, (rows.name, columns.name), target)
+                yield _tiling(region, kernel_axes, made, (rows.name, columns.name), target)
         if columns.size <= longest // 2:
             return
 
 
 def _tiling(
-    kernel_axes: KernelAxes, made: dict[str, Axis], names: tuple[str, str], target: TpuTarget
+    region: Region, kernel_axes: KernelAxes, made: dict[str, Axis], names: tuple[str, str], target: TpuTarget
 ) -> Tiling:
     rows, columns = (made[name] for name in names)
     every = {n for p in kernel_axes.products.values() for n in p.names}
@@ -68,7 +70,10 @@ def _tiling(
     grid += () if columns.is_whole else (columns.name,)
     turns = next(n for n in TURNS if columns.turns % n == 0)
     lanes = 0 if columns.extent % target.lanes else target.lanes
-    fold = Interleaving(columns.name, turns, rows.name, lanes)
+    assert region.factoring is not None
+    visible = find_visible(region.eqns, region.factoring, axes, columns)
+    parts = () if visible is None else split_columns(visible, columns, axes)
+    fold = Interleaving(columns.name, turns, rows.name, lanes, parts)
     reason = f"scores of {rows.extent} x {columns.extent}, {rows.turns} x {turns} interleaved"
     return Tiling(Loops(axes, grid, fold=fold), reason)
 

@@ -1,0 +1,101 @@
+"""Bounds of loops that depend on where a block lies in the grid: whole chunks of affine lines.
+
+    causal, 512 rows a block, chunks of 1024 columns
+    -->   Chunks(Line((m, 1), 512), 1024, up): all chunks up to (m * 512 + 512 + 1023) // 1024
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+FAR = 1 << 40
+"""Beyond any position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sum of positions, each times a whole number, and an offset.
+
+    A position is where the block begins along an axis.
+    """
+
+    terms: tuple[tuple[str, int], ...]
+    offset: int
+
+    def at(self, places: Mapping[str, int]) -> int:
+        return self.offset + sum(places[axis] * factor for axis, factor in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """The largest ("max") or the least ("min") of some bounds."""
+
+    prim: str
+    args: tuple["Bound", ...]
+
+    def at(self, places: Mapping[str, int]) -> int:
+        every = [arg.at(places) for arg in self.args]
+        return max(every) if self.prim == "max" else min(every)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """How many whole chunks of `size` a bound in elements takes, or with `up` begins: 0 to `most`."""
+
+    bound: "Bound"
+    size: int
+    up: bool
+    most: int
+
+    def at(self, places: Mapping[str, int]) -> int:
+        return min(max(self.bound.at(places) + self.rounding, 0) // self.size, self.most)
+
+    @property
+    def rounding(self) -> int:
+        return self.size - 1 if self.up else 0
+
+
+Bound: TypeAlias = Line | Extreme | Chunks
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Chunks from `lo` up to `hi`, if that is more; `mean` is how many, over all blocks."""
+
+    lo: Bound
+    hi: Bound
+    mean: float
+
+
+def extreme(prim: str, *bounds: Bound) -> Bound:
+    """The extreme of bounds, of which constants are taken together."""
+    flat: dict[Bound, None] = {}
+    for b in bounds:
+        flat.update(dict.fromkeys(b.args if isinstance(b, Extreme) and b.prim == prim else (b,)))
+    numbers = [n for b in flat if (n := number_of(b)) is not None]
+    rest = [b for b in flat if number_of(b) is None]
+    if numbers:
+        least = max(numbers) if prim == "max" else min(numbers)
+        is_idle = least <= -FAR if prim == "max" else least >= FAR
+        rest += [] if rest and is_idle else [Line((), least)]
+    return rest[0] if len(rest) == 1 else Extreme(prim, tuple(rest))
+
+
+def chunks_of(bound: Bound, size: int, most: int, *, up: bool) -> Bound:
+    """`Chunks`, as a number where it is one."""
+    found = Chunks(bound, size, up, most)
+    return found if number_of(bound) is None else Line((), found.at({}))
+
+
+def number_of(bound: Bound) -> int | None:
+    """The value of a bound that depends on nothing."""
+    return bound.offset if isinstance(bound, Line) and not bound.terms else None
+
+
+def axes_of(bound: Bound) -> frozenset[str]:
+    """The axes on whose position a bound depends."""
+    if isinstance(bound, Line):
+        return frozenset(axis for axis, _ in bound.terms)
+    if isinstance(bound, Chunks):
+        return axes_of(bound.bound)
+    return frozenset[str]().union(*map(axes_of, bound.args))
