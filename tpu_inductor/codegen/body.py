@@ -21,6 +21,7 @@ from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access, Factor
 from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order, Pattern
+from tpu_inductor.schedule.bound import Bound
 from tpu_inductor.schedule.nest import Compute
 from tpu_inductor.schedule.placing import stored_axes
 from tpu_inductor.schedule.storage import stored_dtype
@@ -30,7 +31,8 @@ from tpu_inductor.schedule.types import TileSchedule
 class Body:
     """The lines of one phase. `refs` names the reference of every operand, `pids` grid indices.
 
-    `starts` says where in its block the chunk begins, for the axes whose loops are around.
+    `starts` says where in its block the chunk begins, for the axes whose loops are around, `bounds`
+    names the bounds of loops that have been printed.
     """
 
     schedule: TileSchedule
@@ -38,6 +40,7 @@ class Body:
     refs: dict[Operand, str]
     pids: dict[str, str]
     starts: dict[str, str] = field(default_factory=dict[str, str])
+    bounds: dict[Bound, str] = field(default_factory=dict[Bound, str])
     lines: list[str] = field(default_factory=list[str])
     values: dict[tuple[Pattern, Var], Held] = field(default_factory=dict[tuple[Pattern, Var], Held])
     loaded: dict[tuple[Order, Access], Held] = field(

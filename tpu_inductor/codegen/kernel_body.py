@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tpu_inductor.codegen.body import Body
-from tpu_inductor.codegen.bound_text import bound_text
+from tpu_inductor.codegen.bound_text import span_text
 from tpu_inductor.codegen.expr_literal import dtype_text, number
 from tpu_inductor.codegen.held import LocalNames
 from tpu_inductor.codegen.product_text import product_text
@@ -124,19 +124,17 @@ class _Printer:
             self.nest(body, loop.body)
             return
         axis = body.schedule.axis(loop.axis)
-        turns, extent = str(axis.turns // loop.stride), axis.extent * loop.stride
+        turns, at, extent = f"0, {axis.turns // loop.stride}", "chunk", axis.extent * loop.stride
         if loop.span is not None:
-            lo, hi = (bound_text(body, b) for b in (loop.span.lo, loop.span.hi))
-            turns = f"{lo}, {hi}"
-        else:
-            turns = f"0, {turns}"
+            turns, at = span_text(body, loop.span, loop.stride)
+            extent = axis.extent
         inner = body.inner({loop.axis: CHUNK_AT})
         self.nest(inner, loop.body)
         unroll = f", unroll={loop.unroll}" if loop.unroll > 1 else ""
         body.lines += [
             f"@pl.loop({turns}{unroll})",
             "def _chunk(chunk):",
-            f"    {CHUNK_AT} = pl.multiple_of(chunk * {extent}, {extent})",
+            f"    {CHUNK_AT} = pl.multiple_of({at} * {extent}, {extent})",
             *(f"    {line}" for line in inner.lines),
         ]
 

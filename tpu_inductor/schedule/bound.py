@@ -55,12 +55,25 @@ class Chunks:
         return self.size - 1 if self.up else 0
 
 
-Bound: TypeAlias = Line | Extreme | Chunks
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """Where as many whole strides end as fit from `lo` up to `hi`."""
+
+    lo: "Bound"
+    hi: "Bound"
+    stride: int
+
+    def at(self, places: Mapping[str, int]) -> int:
+        lo = self.lo.at(places)
+        return lo + max(self.hi.at(places) - lo, 0) // self.stride * self.stride
+
+
+Bound: TypeAlias = Line | Extreme | Chunks | Strides
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Chunks from `lo` up to `hi`, if that is more; `mean` is how many, over all blocks."""
+    """Chunks from `lo` in whole strides up to `hi`; `mean` is how many, over all blocks."""
 
     lo: Bound
     hi: Bound
@@ -87,6 +100,16 @@ def chunks_of(bound: Bound, size: int, most: int, *, up: bool) -> Bound:
     return found if number_of(bound) is None else Line((), found.at({}))
 
 
+def counted_from(bound: Bound, axis: str) -> Bound:
+    """A bound in elements, counted from where the block begins along `axis`."""
+    if isinstance(bound, Extreme):
+        return extreme(bound.prim, *(counted_from(arg, axis) for arg in bound.args))
+    assert isinstance(bound, Line)
+    if not bound.terms and abs(bound.offset) >= FAR:
+        return bound
+    return Line((*bound.terms, (axis, -1)), bound.offset)
+
+
 def number_of(bound: Bound) -> int | None:
     """The value of a bound that depends on nothing."""
     return bound.offset if isinstance(bound, Line) and not bound.terms else None
@@ -98,4 +121,5 @@ def axes_of(bound: Bound) -> frozenset[str]:
         return frozenset(axis for axis, _ in bound.terms)
     if isinstance(bound, Chunks):
         return axes_of(bound.bound)
-    return frozenset[str]().union(*map(axes_of, bound.args))
+    args = (bound.lo, bound.hi) if isinstance(bound, Strides) else bound.args
+    return frozenset[str]().union(*map(axes_of, args))

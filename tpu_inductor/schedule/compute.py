@@ -103,7 +103,7 @@ def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
     if isinstance(node, Loop):
         body = _nest(schedule, node.body, target)
         turns = 1.0 if node.how is How.GRID else schedule.axis(node.axis).turns / node.stride
-        turns = turns if node.span is None else node.span.mean
+        turns = turns if node.span is None else node.span.mean / node.stride
         return body.times(turns) + Work(fixed=(turns - 1) * CHUNK_CYCLES)
     return Work()
 

@@ -4,15 +4,17 @@
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.bound import (
     Bound,
     Span,
+    Strides,
     axes_of,
     chunks_of,
+    counted_from,
     extreme,
     number_of,
 )
@@ -34,21 +36,31 @@ class Part:
     shown: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
-def split_columns(visible: Visible, columns: Axis, axes: Sequence[Axis]) -> tuple[Part, ...]:
-    """The loops over the chunks of `columns`, in order."""
+def split_columns(
+    visible: Visible, columns: Axis, axes: Sequence[Axis], turns: int
+) -> tuple[Part, ...]:
+    """The loops over the chunks of `columns`, in order: of whole ones `turns` together, of the rest
+    half as many, and so on.
+    """
 
     def chunks(bound: Bound, up: bool) -> Bound:
+        bound = bound if columns.is_whole else counted_from(bound, columns.name)
         return chunks_of(bound, columns.extent, columns.turns, up=up)
 
     lo, hi = chunks(visible.some.lo, False), chunks(visible.some.hi, True)
     first = extreme("min", chunks(visible.all.lo, True), hi)
     last = extreme("max", chunks(visible.all.hi, False), first)
-    spans = ((lo, first, {}), (first, last, visible.taken), (last, hi, {}))
-    return tuple(
-        Part(Span(start, end, _mean(start, end, axes)), 1, shown)
-        for start, end, shown in spans
-        if not _is_empty(start, end)
-    )
+    whole = _by_strides(first, last, turns, visible.taken, axes)
+    return (*_by_strides(lo, first, 1, {}, axes), *whole, *_by_strides(last, hi, 1, {}, axes))
+
+
+def _by_strides(
+    start: Bound, end: Bound, turns: int, shown: Mapping[int, int], axes: Sequence[Axis]
+) -> Iterator[Part]:
+    while not _is_empty(start, end) and turns:
+        stop = Strides(start, end, turns) if turns > 1 else end
+        yield Part(Span(start, end, _mean(start, stop, axes)), turns, shown)
+        start, turns = stop, turns // 2
 
 
 def _is_empty(start: Bound, end: Bound) -> bool:

@@ -72,7 +72,7 @@ def _tiling(
     lanes = 0 if columns.extent % target.lanes else target.lanes
     assert region.factoring is not None
     visible = find_visible(region.eqns, region.factoring, axes, columns)
-    parts = () if visible is None else split_columns(visible, columns, axes)
+    parts = () if visible is None else split_columns(visible, columns, axes, turns)
     fold = Interleaving(columns.name, turns, rows.name, lanes, parts)
     reason = f"scores of {rows.extent} x {columns.extent}, {rows.turns} x {turns} interleaved"
     return Tiling(Loops(axes, grid, fold=fold), reason)
