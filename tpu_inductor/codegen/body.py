@@ -53,6 +53,7 @@ class Body:
             self,
             starts=self.starts | starts,
             lines=[],
+            bounds=dict(self.bounds),
             values=dict(self.values),
             loaded=dict(self.loaded),
         )

@@ -8,13 +8,13 @@ from tpu_inductor.codegen.body import Body
 from tpu_inductor.schedule.bound import Bound, Chunks, Extreme, Line, Span, Strides
 
 
-def span_text(body: Body, span: Span, stride: int) -> tuple[str, str]:
-    """The ends of a loop over a span, and the chunk that its variable `chunk` stands for."""
+def span_text(body: Body, span: Span, stride: int, chunk: str) -> tuple[str, str]:
+    """The ends of a loop over a span, and the number of the chunk that its variable stands for."""
     if stride == 1:
-        return f"{_named(body, span.lo)}, {_named(body, span.hi)}", "chunk"
+        return f"{_named(body, span.lo)}, {_named(body, span.hi)}", chunk
     lo = _named(body, span.lo)
     turns = f"lax.div(jnp.maximum({_less(_named(body, span.hi), lo)}, 0), {stride})"
-    at = f"chunk * {stride}" if lo == "0" else f"({lo} + chunk * {stride})"
+    at = f"{chunk} * {stride}" if lo == "0" else f"({lo} + {chunk} * {stride})"
     return f"0, {turns}", at
 
 
@@ -28,9 +28,8 @@ def _named(body: Body, bound: Bound) -> str:
         return str(bound.offset)
     if bound not in body.bounds:
         text = _text(body, bound)
-        name = body.names.unique("bound")
-        body.lines.append(f"{name} = {text}")
-        body.bounds[bound] = name
+        body.bounds[bound] = body.names.unique("bound")
+        body.lines.append(f"{body.bounds[bound]} = {text}")
     return body.bounds[bound]
 
 
@@ -55,6 +54,8 @@ def _text(body: Body, bound: Bound) -> str:
 
 
 def _position_text(body: Body, axis: str, factor: int) -> str:
+    if axis in body.starts:
+        return body.starts[axis] if factor == 1 else f"{body.starts[axis]} * {factor}"
     if axis not in body.pids:
         return ""
     scale = body.schedule.axis(axis).tile * factor

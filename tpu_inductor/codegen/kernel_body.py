@@ -37,8 +37,9 @@ from tpu_inductor.schedule.nest import (
 from tpu_inductor.schedule.types import TileSchedule
 
 
-CHUNK_AT = "start"
-"""The variable that holds where the chunk begins in its block."""
+LOOP = ("chunk", "start")
+"""The variables of a loop: the number of a chunk, and where it begins in its block. Those of loops
+inside of others end in the axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class KernelBody:
 def print_body(schedule: TileSchedule) -> KernelBody:
     """The kernel function's parameters and lines."""
     names = LocalNames()
-    names.used.update(("chunk", CHUNK_AT))
+    names.used.update(f"{word}{end}" for word in LOOP for end in ("", *_endings(schedule)))
     refs = {o: names.unique(f"{_base(o.var)}_ref") for o in (*schedule.inputs, *schedule.outputs)}
     accs = {carry: names.unique("acc_ref") for carry in schedule.carries}
     pids = {axis: names.unique(f"{axis}_id") for axis in schedule.grid}
@@ -68,6 +69,10 @@ def print_body(schedule: TileSchedule) -> KernelBody:
         tuple(accs.values()),
         (*heads, *body.lines),
     )
+
+
+def _endings(schedule: TileSchedule) -> list[str]:
+    return [f"_{axis.name}" for axis in schedule.axes]
 
 
 def _base(var: Var) -> str:
@@ -124,17 +129,18 @@ class _Printer:
             self.nest(body, loop.body)
             return
         axis = body.schedule.axis(loop.axis)
-        turns, at, extent = f"0, {axis.turns // loop.stride}", "chunk", axis.extent * loop.stride
+        chunk, start = (f"{word}_{axis.name}" if body.starts else word for word in LOOP)
+        turns, at, extent = f"0, {axis.turns // loop.stride}", chunk, axis.extent * loop.stride
         if loop.span is not None:
-            turns, at = span_text(body, loop.span, loop.stride)
+            turns, at = span_text(body, loop.span, loop.stride, chunk)
             extent = axis.extent
-        inner = body.inner({loop.axis: CHUNK_AT})
+        inner = body.inner({loop.axis: start})
         self.nest(inner, loop.body)
         unroll = f", unroll={loop.unroll}" if loop.unroll > 1 else ""
         body.lines += [
             f"@pl.loop({turns}{unroll})",
-            "def _chunk(chunk):",
-            f"    {CHUNK_AT} = pl.multiple_of({at} * {extent}, {extent})",
+            f"def _{chunk}({chunk}):",
+            f"    {start} = pl.multiple_of({at} * {extent}, {extent})",
             *(f"    {line}" for line in inner.lines),
         ]
 
@@ -252,9 +258,9 @@ def _part_text(body: Body, carry: Carry) -> str:
     """The part of a scratch array that the loops around are at."""
     parts = [
         f"pl.ds({body.starts[a.name]}, {a.chunk})"
-        if a.name in body.starts and not a.is_reduced
+        if a.name in body.starts and a.chunk < extent and not a.is_reduced
         else ":"
-        for a in body.seen_axes(carry.order)
+        for a, extent in zip(body.seen_axes(carry.order), carry.shape, strict=True)
     ]
     return ", ".join(parts) if set(parts) != {":"} else "..."
 

@@ -37,13 +37,13 @@ from tpu_inductor.streams.scan import Kept
 @dataclass(frozen=True, slots=True)
 class Interleaving:
     """A fold over the chunks of `axis` in the kernel, of which `turns` are written out together,
-    for each chunk of `rows`. Numbers of a row are kept in `lanes` lanes, if any. With `parts` some
+    for each chunk of `rows`, if given. Numbers of a row are kept in `lanes` lanes, if any. With `parts` some
     chunks are left out, or need no mask.
     """
 
     axis: str
     turns: int
-    rows: str
+    rows: str = ""
     lanes: int = 0
     parts: tuple[Part, ...] = ()
 
@@ -52,13 +52,15 @@ class Interleaving:
 class Loops:
     """What a tiling decides about loops: the grid, outermost first, and turns to write out.
 
-    `fold` is given where the blocks of an axis are folded by a loop of the kernel.
+    `fold` is given where the blocks of an axis are folded by a loop of the kernel, `inner` has the
+    axes of loops around that one, over chunks of a block, outermost first.
     """
 
     axes: tuple[Axis, ...]
     grid: tuple[str, ...]
     unroll: int = 1
     fold: Interleaving | None = None
+    inner: tuple[str, ...] = ()
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
@@ -77,6 +79,8 @@ def nest_region(region: Region, bindings: Bindings, loops: Loops) -> Nest:
     placer = _Placer(region, bindings, loops, served, makers)
     if loops.fold is not None:
         nest = placer.interleaved(loops.fold)
+        for name in reversed(loops.inner):
+            nest = (Loop(name, How.LOOP, nest),)
     else:
         nest = placer.folded() if loops.folded else placer.straight()
     for name in reversed([n for n in loops.grid if n not in loops.folded]):
@@ -111,7 +115,7 @@ class _Placer:
         """The same with the blocks in a loop of the kernel, products of the next ones ahead."""
         carries = self._carries()
         early, late = self._results((fold.axis,))
-        rows = ((fold.rows, self.loops.axis(fold.rows).turns),)
+        rows = ((fold.rows, self.loops.axis(fold.rows).turns),) if fold.rows else ()
         loops: list[Node] = []
         for part in fold.parts or (Part(None, fold.turns),):
             each = _Run(self, shown=part.shown)
@@ -184,7 +188,12 @@ class _Placer:
         axes = [self.loops.axis(name) for name in order]
         lanes = self._lanes(index, closing, axes)
         alone = 1 if lanes is Lanes.ONE else self.loops.fold.lanes
-        shape = tuple(alone if a.is_reduced else a.tile for a in axes if not a.is_squeezed)
+        extents = [a.extent if a.name in self.loops.inner else a.tile for a in axes]
+        shape = tuple(
+            alone if a.is_reduced else n
+            for a, n in zip(axes, extents, strict=True)
+            if not a.is_squeezed
+        )
         dtype = self.region.eqns[index].out.type.dtype
         # Scratch memory has no single bits: masks gather as integers.
         dtype = DType.I32 if dtype is DType.BOOL else dtype

@@ -44,8 +44,7 @@ def _verify_loops(schedule: TileSchedule) -> None:
     inner = {n for f in folds_of(schedule.nest) for n in walk(f.each)}
     for loop in (n for n in walk(schedule.nest) if isinstance(n, Loop)):
         axis = schedule.axis(loop.axis)
-        gathers = loop.axis in schedule.folded or (loop in inner and axis.is_reduced)
-        if loop.how is How.LOOP and gathers != bool(schedule.carries):
+        if loop.how is How.LOOP and axis.is_reduced != (loop in inner):
             raise InvalidIR(f"axis {axis.name} of {name} cannot go by chunks beside a fold")
         if loop.unroll > 1 and axis.turns % loop.unroll:
             raise InvalidIR(f"axis {axis.name} of {name} cannot be unrolled by {loop.unroll}")

@@ -15,7 +15,7 @@ from tpu_inductor.target import TpuTarget
 
 
 def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
-    return None
+    return Reject("rows in blocks") if kernel_axes.kept else None
 
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:

@@ -36,7 +36,8 @@ TURNS = (4, 2, 1)
 """Chunks of columns that are written out together, if they divide the loop."""
 
 
-def _accepts(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+def streams_products(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
+    """Whether the region has products, of which it keeps something from block to block."""
     if not kernel_axes.products:
         return Reject("no matmul")
     return None if kernel_axes.kept else Reject("nothing is kept from block to block")
@@ -108,4 +109,4 @@ def find_scores(kernel_axes: KernelAxes) -> tuple[Axis, Axis]:
     return streamed, kernel_axes.axis(row)
 
 
-STREAM_PRODUCTS = Template("stream_products", _accepts, _candidates)
+STREAM_PRODUCTS = Template("stream_products", streams_products, _candidates)
