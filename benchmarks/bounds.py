@@ -90,7 +90,7 @@ def _part_read(var: Var, eqn: Eqn) -> int:
 
 
 def mxu_work(eqn: Eqn, target: TpuTarget) -> float:
-    """FLOPs of a matmul, a convolution or attention, in FLOPs of bfloat16 that take as long."""
+    """FLOPs of a matmul or a convolution, in FLOPs of bfloat16 that take as long."""
     if eqn.prim not in _MXU_FLOPS:
         return 0.0
     dtype = eqn.inputs[0].type.dtype
@@ -119,16 +119,7 @@ def _conv_flops(eqn: Eqn) -> int:
     return 2 * eqn.out.type.size * math.prod(eqn.inputs[1].type.dims[1:])
 
 
-def _attention_flops(eqn: Eqn) -> int:
-    batch, heads, queries, size = eqn.inputs[0].type.dims
-    keys, width = eqn.inputs[1].type.dims[2], eqn.inputs[2].type.dims[3]
-    pairs = queries * keys
-    if cast("A.Attention", eqn.attrs).causal:
-        pairs = sum(min(query + 1, keys) for query in range(queries))
-    return 2 * batch * heads * pairs * (size + width)
-
-
-_MXU_FLOPS = {"dot": _dot_flops, "conv": _conv_flops, "attention": _attention_flops}
+_MXU_FLOPS = {"dot": _dot_flops, "conv": _conv_flops}
 
 
 def count_flops(eqns: Iterable[Eqn]) -> int:

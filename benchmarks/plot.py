@@ -29,7 +29,7 @@ STYLE = {
 COLOURS = {"faster": "#1b7fb5", "tie": "#8c8c8c", "slower": "#d1495b"}
 KINDS = {True: ("#e07b00", "with a matmul"), False: ("#1b7fb5", "without")}
 
-ON_MXU = {"dot", "conv", "attention"}
+ON_MXU = {"dot", "conv"}
 """Primitives whose kernels count as matmuls."""
 
 MOST = 4.0

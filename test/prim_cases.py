@@ -359,24 +359,8 @@ def _conv():
         yield Case("conv", plain, (x[:0], w), f"{name}-empty")
 
 
-def _attention():
-    for dtype in FLOATS:
-        q, k, v = (
-            values(dtype, 2, 4, 5, 8),
-            values(dtype, 2, 2, 7, 8, seed=1),
-            values(dtype, 2, 2, 7, 3, seed=2),
-        )
-        for causal in (False, True):
-            attrs = A.Attention(0.3, causal, "highest")
-            yield Case("attention", attrs, (q, k, v), f"{dtype.short}-{causal}")
-            bias = values(dtype, 5, 7, seed=3)
-            bias[0] = float("-inf")
-            bias[1, 1] = float("nan")
-            yield Case("attention", attrs, (q, k, v, bias), f"{dtype.short}-{causal}-bias")
-
-
 def cases() -> list[Case]:
     """Every case, at least one per primitive."""
     pointwise = (_unary, _binary, _select_convert)
-    others = (_create_view, _reduce, _scan_sort, _index, _check, _dot, _conv, _attention)
+    others = (_create_view, _reduce, _scan_sort, _index, _check, _dot, _conv)
     return [case for source in (*pointwise, *others) for case in source()]

@@ -18,13 +18,13 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.front.import_fx import import_fx
 from tpu_inductor.front.trace import trace_with
 from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Var
 from tpu_inductor.graph.interp import run, run_eqn
 from tpu_inductor.graph.simplify import simplify
 from tpu_inductor.graph.torch_dtypes import TORCH_DTYPE
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Access, Dims, Factor, Factoring, factorise
-from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.streams.stream import Stream, find_stream
 
 START: dict[str, Callable[[torch.dtype], object]] = {

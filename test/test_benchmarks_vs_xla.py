@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import vs_xla
-from bounds import Bound, count_flops, least_bytes, matmul_flops, peaks
+from bounds import Bound, count_flops, least_bytes, peaks
 from figures import Figure
 from kernel_graphs import dot, tensor
 from opponents import Opponent, find_opponents, name_figures, raise_vmem
@@ -36,13 +36,6 @@ def matmul(size, dtype, precision="highest"):
     b = Builder()
     x, w = (tensor(b, name, (size, size), dtype) for name in "xw")
     return b.finish("matmul", [dot(b, x, w, precision)])
-
-
-def attention(causal):
-    b = Builder()
-    q, k, v = (tensor(b, name, (2, 4, 8, 16), BF16) for name in "qkv")
-    out, _ = b.emit("attention", q, k, v, attrs=A.Attention(1.0, causal, "highest"))
-    return b.finish("attention", [out])
 
 
 # -- bounds -------------------------------------------------------------------------------
@@ -99,12 +92,6 @@ def test_a_v5p_device_has_two_cores():
     assert bound.hbm_us == pytest.approx((2 * 2 + 4) * 128**2 / 2765e3)
     assert bound.is_memory
     assert peaks(V5P) == {"hbm_gbps": 2765, "bf16_tflops": 459, "int8_tops": 918}
-
-
-def test_causal_attention_needs_the_pairs_below_the_diagonal():
-    (whole,), (causal,) = attention(causal=False).eqns, attention(causal=True).eqns
-    assert matmul_flops(whole) == 2 * 2 * 4 * 8 * 8 * 32
-    assert matmul_flops(causal) == 2 * 2 * 4 * 36 * 32
 
 
 def test_other_flops_are_elements_of_arithmetic():

@@ -76,8 +76,6 @@ def check(case: Case, results: tuple[jax.Array, ...]) -> None:
         assert got.dtype == jnp.dtype(var.type.dtype.value.rstrip("_")), str(case)
         assert got.shape == var.type.dims, str(case)
         tolerance = _TOLERANCE.get(var.type.dtype, (0, 0))
-        if case.prim == "attention" and var.type.dtype in _ATTENTION_TOLERANCE:
-            tolerance = _ATTENTION_TOLERANCE[var.type.dtype]
         compare(to_torch(got, var.type.dtype), want, tolerance, str(case))
 
 
@@ -102,8 +100,6 @@ _TOLERANCE = {
     DType.F8E4M3: (0, 0),
     DType.F8E5M2: (0, 0),
 }
-# The weights enter the second matmul in the operands' type, as in flash attention.
-_ATTENTION_TOLERANCE = {DType.BF16: (1.6e-2, 1e-2), DType.F16: (2e-3, 1e-3)}
 
 
 def has_64_bits(case: Case) -> bool:

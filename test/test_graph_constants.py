@@ -3,11 +3,11 @@
 from kernel_graphs import I32, build, tensor
 
 from tpu_inductor.graph.builder import Builder
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.graph.core import Graph
 from tpu_inductor.graph.verify import verify
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factoring, factorise
-from tpu_inductor.graph.constants import copy_constants
 
 
 def causal(b: Builder):

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
 from tpu_inductor.errors import InvalidIR
 from tpu_inductor.graph import attrs as A
@@ -91,26 +90,6 @@ def test_pad_spreads_then_crops():
     x = torch.tensor([1, 2, 3])
     out = _one("pad", x, torch.tensor(9), attrs=A.Pad((-1,), (2,), (1,)))
     assert out.tolist() == [9, 2, 9, 3, 9, 9]
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_attention_is_torch_attention(causal):
-    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 3)
-    out, lse = _one("attention", q, k, v, attrs=A.Attention(0.25, causal, "highest"))
-    want = scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.25, enable_gqa=True)
-    torch.testing.assert_close(out, want)
-    assert lse.shape == (2, 4, 5)
-
-
-def test_attention_without_visible_keys_gives_zero_as_in_torch():
-    q, k, v = (torch.randn(1, 1, 3, 4) for _ in range(3))
-    bias = torch.zeros(3, 3)
-    bias[1] = -torch.inf
-    out, lse = _one("attention", q, k, v, bias, attrs=A.Attention(0.5, False, "highest"))
-    want = scaled_dot_product_attention(q, k, v, attn_mask=bias[None, None], scale=0.5)
-    torch.testing.assert_close(out, want)
-    assert lse[0, 0, 1] == -torch.inf
-    assert not out[0, 0, 1].any()
 
 
 def test_transposed_convolution_by_dilating_the_input():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from check_lowering import check, lower, prims
+from check_lowering import check, lower
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.interp import run
@@ -64,11 +64,6 @@ def test_shared_heads_gather_their_gradients():
     wanted = torch.autograd.grad((scores.softmax(-1) @ wide[1] * grad).sum(), leaves)
     for got, want in zip(run(graph, tensors), wanted, strict=True):
         torch.testing.assert_close(got, want)
-
-
-def test_attention_is_one_primitive_but_for_float64():
-    assert prims(check(forward, *operands(torch.float32)))[0] == "attention"
-    assert "attention" not in prims(check(forward, *operands(torch.float64)))
 
 
 def test_dropout_and_nothing_are_left_to_torch():

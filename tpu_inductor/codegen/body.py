@@ -27,6 +27,7 @@ from tpu_inductor.schedule.placing import stored_axes
 from tpu_inductor.schedule.storage import stored_dtype
 from tpu_inductor.schedule.types import TileSchedule
 
+
 @dataclass(slots=True)
 class Body:
     """The lines of one phase. `refs` names the reference of every operand, `pids` grid indices.
@@ -51,7 +52,7 @@ class Body:
         """A phase inside this one at these chunks, which sees its values."""
         return replace(
             self,
-            starts=self.starts | starts,
+            starts={**self.starts, **starts},
             lines=[],
             bounds=dict(self.bounds),
             values=dict(self.values),
@@ -102,7 +103,9 @@ class Body:
         held = self.held(operand.var, operand.order)
         assert held is not None
         axes = [schedule.axis(name) for name in operand.present]
-        full = self.spread(self.narrowed(held), [a for a in axes if not a.is_squeezed], operand.order)
+        full = self.spread(
+            self.narrowed(held), [a for a in axes if not a.is_squeezed], operand.order
+        )
         text = full.text
         if operand.var.type.dtype is DType.BOOL:
             # Converted without the select, a mask becomes one of bytes, which v4 cannot compare.

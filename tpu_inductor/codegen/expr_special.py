@@ -1,4 +1,4 @@
-"""The spellings that only XLA takes: data movement, indexing, scans, sort, conv, attention."""
+"""The spellings that only XLA takes: data movement, indexing, scans, sort, conv."""
 
 from collections.abc import Sequence
 
@@ -157,34 +157,6 @@ def _precision(dtype: DType, precision: str) -> list[str]:
     return [f"precision=lax.Precision.{precision.upper()}"] if dtype is DType.F32 else []
 
 
-def _attention(eqn: Eqn, ops: Sequence[str]) -> str:
-    """Scores, their log-sum-exp, and from these the output; a query that sees no key gives 0."""
-    attrs, dtype = eqn.attrs, eqn.outputs[0].type.dtype
-    assert isinstance(attrs, A.Attention)
-    q, k, v, *bias = typed_operands(eqn, ops)
-    q_type, k_type = eqn.inputs[0].type, eqn.inputs[1].type
-    acc = dtype_text(DType.F64 if dtype is DType.F64 else DType.F32)
-    how = ", ".join([*_precision(dtype, attrs.precision), f"preferred_element_type={acc}"])
-    group = q_type.dims[1] // k_type.dims[1]
-    if group > 1:
-        k, v = f"jnp.repeat({k}, {group}, axis=1)", f"jnp.repeat({v}, {group}, axis=1)"
-    scores = f"lax.dot_general({q}, {k}, (((3,), (3,)), ((0, 1), (0, 1))), {how})"
-    scores = f"{scores} * {attrs.scale!r}"
-    for extra in bias:
-        scores = f"{scores} + {extra}.astype({acc})"
-    if attrs.causal:
-        grid = ints((q_type.shape[2], k_type.shape[2]))
-        row, column = (f"lax.broadcasted_iota(jnp.int32, {grid}, {d})" for d in (0, 1))
-        scores = f"jnp.where({row} >= {column}, {scores}, -jnp.inf)"
-    # Not `> -jnp.inf`: a NaN row must stay NaN.
-    weights = "jnp.where(lse[..., None] != -jnp.inf, jnp.exp(s - lse[..., None]), 0.0)"
-    weights = f"{weights}.astype({dtype_text(dtype)})"
-    out = f"lax.dot_general({weights}, {v}, (((3,), (2,)), ((0, 1), (0, 1))), {how})"
-    result = f"({out}.astype({dtype_text(dtype)}), lse.astype(jnp.float32))"
-    lse = "jax.nn.logsumexp(s, axis=-1)"
-    return f"(lambda s: (lambda lse: {result})({lse}))({scores})"
-
-
 SPECIAL: dict[str, Spelling] = {
     "slice": _slice,
     "pad": _pad,
@@ -199,6 +171,5 @@ SPECIAL: dict[str, Spelling] = {
     "cummin": _cumulative("lax.cummin", _ORDERS),
     "sort": _sort,
     "conv": _conv,
-    "attention": _attention,
 }
 """The rows of `expr.SPELL` with a spelling of their own."""

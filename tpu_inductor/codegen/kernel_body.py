@@ -36,7 +36,6 @@ from tpu_inductor.schedule.nest import (
 )
 from tpu_inductor.schedule.types import TileSchedule
 
-
 LOOP = ("chunk", "start")
 """The variables of a loop: the number of a chunk, and where it begins in its block. Those of loops
 inside of others end in the axis."""
@@ -173,7 +172,6 @@ class _Printer:
         self.nest(after, fold.last)
         body.lines += ["", f"@pl.when({last})", "def _finish():"]
         body.lines += [f"    {line}" for line in after.lines]
-
 
     def _fold_inside(self, body: Body, fold: Fold) -> None:
         """A fold of which the loop is inside."""

@@ -177,20 +177,6 @@ class Conv:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
-    """softmax(q k^T * scale + bias) v over (batch, heads, length, head_dim) operands.
-
-    The heads of k and v may divide those of q. With `causal`, query i sees keys j <= i. Operands:
-    q, k, v and optionally an additive float bias that broadcasts to (batch, heads, q_len, k_len).
-    Results: the output in q's type, and the float32 log-sum-exp (batch, heads, q_len).
-    """
-
-    scale: float
-    causal: bool
-    precision: str
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EagerCall:
     """An ATen call that runs in torch between two programs: it has no lowering, or `is_chosen`.
@@ -231,6 +217,5 @@ Attrs: TypeAlias = (
     | Check
     | Sort
     | Conv
-    | Attention
     | EagerCall
 )

@@ -1,4 +1,4 @@
-"""The torch meaning of contractions: dot, convolution, attention. 16-bit floats use float32."""
+"""The torch meaning of contractions: dot, convolution. 16-bit floats use float32."""
 
 import torch
 from torch import Tensor
@@ -62,25 +62,5 @@ _CONVOLUTIONS = {
 }
 
 
-def _attention(
-    attrs: A.Attention, q: Tensor, k: Tensor, v: Tensor, *bias: Tensor
-) -> tuple[Tensor, ...]:
-    """A query that sees no key (all its scores are -inf) gives 0, as torch's safe softmax does."""
-    acc = _wide(q.dtype)
-    group = q.shape[1] // k.shape[1]
-    keys = k.to(acc).repeat_interleave(group, 1)
-    values = v.to(acc).repeat_interleave(group, 1)
-    scores = q.to(acc) @ keys.transpose(-1, -2) * attrs.scale
-    for extra in bias:
-        scores = scores + extra.to(acc)
-    if attrs.causal:
-        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-        scores = scores.masked_fill(~seen, -torch.inf)
-    lse = torch.logsumexp(scores, -1)
-    weights = torch.exp(scores - lse.unsqueeze(-1))
-    weights = weights.masked_fill((lse == -torch.inf).unsqueeze(-1), 0)
-    return (weights @ values).to(q.dtype), lse.float()
-
-
-CONTRACTIONS: dict[str, Meaning] = {"dot": _dot, "conv": _conv, "attention": _attention}
+CONTRACTIONS: dict[str, Meaning] = {"dot": _dot, "conv": _conv}
 """The rows of `interp.MEANING` that contract."""

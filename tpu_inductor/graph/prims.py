@@ -132,7 +132,6 @@ def _rows() -> list[Prim]:
         *(Prim(n, other, T.keep) for n in CUMULATIVE),
         Prim("sort", other, T.sort),
         Prim("conv", other, T.conv),
-        Prim("attention", other, T.attention),
     ]
 
 

@@ -158,14 +158,3 @@ def conv(attrs: A.Conv, x: TensorType, w: TensorType) -> tuple[TensorType, ...]:
         spatial.append(max((extent - window) // attrs.strides[i] + 1, 0))
     order = (*spatial, w.shape[0]) if attrs.channels_last else (w.shape[0], *spatial)
     return (x.with_shape((x.shape[0], *order)),)
-
-
-def attention(
-    attrs: A.Attention, q: TensorType, k: TensorType, v: TensorType, *bias: TensorType
-) -> tuple[TensorType, ...]:
-    _check(q.rank == k.rank == v.rank == 4, f"attention of {q}, {k}, {v}")
-    _check(q.dims[1] % k.dims[1] == 0 and k.dims[1] == v.dims[1], f"attention heads {q}, {k}")
-    _check(len(bias) <= 1, "attention takes one bias")
-    batch, heads, length, _ = q.shape
-    out = q.with_shape((batch, heads, length, v.shape[3]))
-    return (out, TensorType((batch, heads, length), DType.F32))

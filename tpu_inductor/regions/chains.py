@@ -21,7 +21,7 @@ WORTH = 2
 def find_chains(wiring: Wiring) -> Iterator[frozenset[int]]:
     """The equations of every chain, by the order of the contractions that end them."""
     for index, eqn in enumerate(wiring.graph.eqns):
-        if PRIMS[eqn.prim].kind is not Kind.DOT:
+        if eqn.prim != "dot":
             continue
         for value in eqn.operands:
             chain = _chain_of(wiring, index, value)
@@ -32,7 +32,7 @@ def find_chains(wiring: Wiring) -> Iterator[frozenset[int]]:
 def _chain_of(wiring: Wiring, end: int, value: Var) -> frozenset[int]:
     """What leads from other contractions to an operand of the contraction `end`; empty if none."""
     behind = _behind(wiring, value)
-    starts = {i for i in behind if PRIMS[wiring.graph.eqns[i].prim].kind is Kind.DOT}
+    starts = {i for i in behind if wiring.graph.eqns[i].prim == "dot"}
     if not starts or not _is_worth(wiring, starts, end, value):
         return frozenset()
     inside = set(starts)
@@ -68,12 +68,14 @@ def _add_makers(wiring: Wiring, inside: set[int]) -> None:
 def _serves(wiring: Wiring, index: int, inside: set[int]) -> bool:
     """Whether only equations inside read what `index` computes, and no contraction does."""
     eqn = wiring.graph.eqns[index]
-    if PRIMS[eqn.prim].kind is not Kind.POINTWISE or reject_for_mosaic(eqn) is not None:
+    if not _is_kept(wiring, index) or reject_for_mosaic(eqn) is not None:
+        return False
+    if PRIMS[eqn.prim].kind is not Kind.POINTWISE:
         return False
     readers = wiring.users.get(eqn.out, ())
-    kinds = {PRIMS[wiring.graph.eqns[i].prim].kind for i in readers}
+    prims = {wiring.graph.eqns[i].prim for i in readers}
     is_alone = inside.issuperset(readers) and eqn.out not in wiring.returned
-    return is_alone and Kind.DOT not in kinds
+    return is_alone and "dot" not in prims
 
 
 def _is_kept(wiring: Wiring, index: int) -> bool:
@@ -95,7 +97,7 @@ def _behind(wiring: Wiring, value: Var, stops: Collection[int] = ()) -> set[int]
             todo.extend(eqn.operands)
         elif _is_kept(wiring, i):
             found.add(i)
-            if PRIMS[eqn.prim].kind is not Kind.DOT:
+            if eqn.prim != "dot":
                 todo.extend(eqn.operands)
     return found
 

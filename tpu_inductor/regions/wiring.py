@@ -1,9 +1,9 @@
 """Who makes and who reads each value of a graph, straight or through views.
 
-Only equations that compute are grouped. Views, creations and masks of positions are free: each group holds its own
-copies of those between its equations and the values it reads (its closure), so that a mask or a
-broadcast bias is never written to memory. A view has one operand, so behind every value lies one
-base: the value that it is a view of, however many views there are between.
+Only equations that compute are grouped. Views, creations and masks of positions are free: each
+group holds its own copies of those between its equations and the values it reads (its closure), so
+that a mask or a broadcast bias is never written to memory. A view has one operand, so behind every
+value lies one base: the value that it is a view of, however many views there are between.
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,22 @@ from dataclasses import dataclass
 from tpu_inductor.graph.core import Eqn, Graph, Value, Var
 from tpu_inductor.graph.prims import COMPARE, EAGER, PRIMS, Kind
 
-
 CHEAP = frozenset(
-    ["add", "sub", "mul", "neg", "abs", "min", "max", "and", "or", "not", "convert", "select", *COMPARE]
+    [
+        "add",
+        "sub",
+        "mul",
+        "neg",
+        "abs",
+        "min",
+        "max",
+        "and",
+        "or",
+        "not",
+        "convert",
+        "select",
+        *COMPARE,
+    ]
 )
 """What a kernel rather computes again from positions than reads."""
 

@@ -1,7 +1,7 @@
 """Bounds of loops that depend on where a block lies in the grid: whole chunks of affine lines.
 
-    causal, 512 rows a block, chunks of 1024 columns
-    -->   Chunks(Line((m, 1), 512), 1024, up): all chunks up to (m * 512 + 512 + 1023) // 1024
+causal, 512 rows a block, chunks of 1024 columns
+-->   Chunks(Line((m, 1), 512), 1024, up): all chunks up to (m * 512 + 512 + 1023) // 1024
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,10 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """How many whole chunks of `size` a bound in elements takes, or with `up` begins: 0 to `most`."""
+    """How many whole chunks of `size` a bound takes, or with `up` begins: from 0 to `most`.
+
+    The bound is in elements.
+    """
 
     bound: "Bound"
     size: int

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from tpu_inductor.graph.core import Eqn, Lit
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.graph.types import DType
-from tpu_inductor.schedule.nest import Compute, Fold, How, Interleave, Loop, Nest, Node, product_of, walk
+from tpu_inductor.schedule.nest import (
+    Compute,
+    Fold,
+    How,
+    Interleave,
+    Loop,
+    Nest,
+    Node,
+    product_of,
+    walk,
+)
 from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,

@@ -1,4 +1,4 @@
-"""The axes of a kernel before tiles are chosen, and the orders in which its values lie along them."""
+"""The axes of a kernel before tiles are chosen, and the orders of its values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -77,8 +77,9 @@ class Lanes(enum.Enum):
 class Carry:
     """What a fold keeps in scratch from block to block: the result so far of equation `eqn`.
 
-    It starts as `start`, or else what the equation `closing` gives of nothing. Where `old` is named, the equations
-    of a block read it and say what is kept next; otherwise each block's result is added to it.
+    It starts as `start`, or else as what the equation `closing` gives of nothing. Where `old` is
+    named, the equations of a block read it and say what is kept next; otherwise each block's result
+    is added to it.
     """
 
     eqn: int

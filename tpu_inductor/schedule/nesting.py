@@ -37,8 +37,8 @@ from tpu_inductor.streams.scan import Kept
 @dataclass(frozen=True, slots=True)
 class Interleaving:
     """A fold over the chunks of `axis` in the kernel, of which `turns` are written out together,
-    for each chunk of `rows`, if given. Numbers of a row are kept in `lanes` lanes, if any. With `parts` some
-    chunks are left out, or need no mask.
+    for each chunk of `rows`, if given. Numbers of a row are kept in `lanes` lanes, if any. With
+    `parts` some chunks are left out, or need no mask.
     """
 
     axis: str
@@ -64,6 +64,11 @@ class Loops:
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
+
+    @property
+    def lanes(self) -> int:
+        """The lanes in which numbers of a row are kept; 0 for one."""
+        return 0 if self.fold is None else self.fold.lanes
 
     @property
     def folded(self) -> tuple[str, ...]:
@@ -187,7 +192,7 @@ class _Placer:
         order = self.placing.order_of(self.region.eqns[index].out)
         axes = [self.loops.axis(name) for name in order]
         lanes = self._lanes(index, closing, axes)
-        alone = 1 if lanes is Lanes.ONE else self.loops.fold.lanes
+        alone = 1 if lanes is Lanes.ONE else self.loops.lanes
         extents = [a.extent if a.name in self.loops.inner else a.tile for a in axes]
         shape = tuple(
             alone if a.is_reduced else n
@@ -202,7 +207,7 @@ class _Placer:
 
     def _lanes(self, index: int, closing: Eqn, axes: Sequence[Axis]) -> Lanes:
         """How the numbers of rows lie: sums that only the end needs need not be added up."""
-        if self.loops.fold is None or not self.loops.fold.lanes or not axes[-1].is_reduced:
+        if not self.loops.lanes or not axes[-1].is_reduced:
             return Lanes.ONE
         carried = self.region.eqns[index].out
         needed = leading_to(self.region.eqns, [k.new for k in self.bindings.kept])
@@ -255,7 +260,7 @@ class _Run:
         for slot, read in enumerate(reads):
             if taken in (None, slot):
                 self._read(index, slot, read)
-        lanes = self.placer.loops.fold.lanes if index in self.in_parts else 0
+        lanes = self.placer.loops.lanes if index in self.in_parts else 0
         self.nodes.append(Compute(index, order, reads, self._tails(index, eqn), lanes, taken))
         self.values.add(placing.key(eqn.outputs[0], order))
         if index in self.kept:

@@ -1,6 +1,6 @@
 """A loop over columns in parts: what a mask hides is left out, what it leaves whole has no mask.
 
-    columns   | hidden | masked | whole | masked | hidden |
+columns   | hidden | masked | whole | masked | hidden |
 """
 
 import itertools
@@ -64,8 +64,8 @@ def _by_strides(
 
 
 def _is_empty(start: Bound, end: Bound) -> bool:
-    numbers = number_of(start), number_of(end)
-    return start == end or (None not in numbers and numbers[0] >= numbers[1])
+    first, last = number_of(start), number_of(end)
+    return start == end or (first is not None and last is not None and first >= last)
 
 
 def _mean(start: Bound, end: Bound, axes: Sequence[Axis]) -> float:

@@ -1,8 +1,8 @@
 """In which orders of axes the equations of a region are computed, and read their operands.
 
-    s = dot q k      (m n)   reads q (m k), k (n k)
-    l = reduce_sum   (m n)   reads p (m n)
-    o = div acc l    (m d)   reads acc (m d), l (m d): as in (m n), for l has neither n nor d
+s = dot q k      (m n)   reads q (m k), k (n k)
+l = reduce_sum   (m n)   reads p (m n)
+o = div acc l    (m d)   reads acc (m d), l (m d): as in (m n), for l has neither n nor d
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -110,9 +110,7 @@ class _Sides:
         squeezed = (a.name for a in self.kernel_axes.axes if a.name not in every)
         return None if matrix is None else (*squeezed, *matrix)
 
-    def _stored(
-        self, dot: int, slot: int, behind: Sequence[int], names: set[str]
-    ) -> Order | None:
+    def _stored(self, dot: int, slot: int, behind: Sequence[int], names: set[str]) -> Order | None:
         """The order in which the largest array behind an operand stores its matrix axes."""
         eqns = self.region.eqns
         best: tuple[int, Order] | None = None

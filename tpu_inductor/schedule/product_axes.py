@@ -1,7 +1,7 @@
-"""The axes of kernels with matrix products: rows, columns and what is contracted; the rest is squeezed.
+"""The axes of kernels with matrix products: rows, columns, what is contracted; others are squeezed.
 
-    x (b, s, k) @ w (k, n)            --> axes m = b s, n = n, k = k
-    softmax(q k^T) v, heads b h       --> axes b0 = b, b1 = h, m = queries, n = keys, k, d
+x (b, s, k) @ w (k, n)            --> axes m = b s, n = n, k = k
+softmax(q k^T) v, heads b h       --> axes b0 = b, b1 = h, m = queries, n = keys, k, d
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,6 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.regions.factors import Factor, Factoring, flat
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.arrays import Axis, Order
 from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nest import Product
 from tpu_inductor.schedule.sequences import (

@@ -40,7 +40,7 @@ def _verify(schedule: TileSchedule, nest: Nest, known: Known, *, in_fold: bool) 
         if isinstance(node, (Loop, Interleave)):
             in_grid = isinstance(node, Loop) and node.how is How.GRID
             if in_grid and in_fold:
-                raise _invalid(schedule, f"{node.axis} is a grid axis inside a fold")
+                raise _invalid(schedule, "a grid axis inside a fold")
             inside = known if in_grid else set(known)
             _verify(schedule, node.body, inside, in_fold=in_fold)
         elif isinstance(node, Fold):

@@ -1,10 +1,10 @@
 """Repairs: what is done to a kept result when the tags that it was computed with change.
 
 Where nothing has been seen yet, a running maximum is -inf, and x - (-inf) is no shift that could be
-repaired. So the body reads a *guarded* tag, which is finite there; the repair compares guarded tags, so
-that it is right whatever stands in for the infinity. After the last block the same repair leads
-from the guarded tag to the tag itself: it is 1 but for rows that have seen nothing, which end as
-they do when the region is evaluated whole (NaN for a softmax).
+repaired. So the body reads a *guarded* tag, which is finite there; the repair compares guarded
+tags, so that it is right whatever stands in for the infinity. After the last block the same repair
+leads from the guarded tag to the tag itself: it is 1 but for rows that have seen nothing, which end
+as they do when the region is evaluated whole (NaN for a softmax).
 """
 
 import math
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
-from tpu_inductor.graph.types import DType
 from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.types import DType
 from tpu_inductor.streams.action import (
     Apply,
     Change,

@@ -64,7 +64,7 @@ def scan_stream(stream: Stream) -> Scan:
 
 @dataclass(frozen=True, slots=True)
 class _Limit:
-    """A maximum of `least` and of what is `closed`, which nothing else reads but as it is `seen`."""
+    """A maximum of `least` and what is `closed`, which nothing else reads but as it is `seen`."""
 
     closed: Var
     seen: Value

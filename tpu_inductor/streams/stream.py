@@ -18,13 +18,13 @@ softmax's backward times k, RMS norm times a weight. The idea is that of online 
 from dataclasses import dataclass
 
 from tpu_inductor.errors import InvalidIR, Reject
+from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.graph.core import Eqn, Value, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factor, Factoring, factorise, flat
 from tpu_inductor.streams.axis import AxisUse, NotStreamable, trace_axis
 from tpu_inductor.streams.close import MERGES, close_axis
-from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.streams.finish import Guarded, guard_tags
 from tpu_inductor.streams.place import Places, place_equations
 from tpu_inductor.streams.repair import Repair

@@ -13,4 +13,8 @@ from tpu_inductor.templates.stream_products import STREAM_PRODUCTS
 
 def templates_for(target: TpuTarget) -> tuple[Template, ...]:
     """The templates of a target, in the order in which they are offered a region."""
-    return (MATMUL, ROWS, ACCUMULATE, STREAM, STREAM_PRODUCTS) if target.is_tpu else (ONE_BLOCK, STREAM_BLOCK)
+    return (
+        (MATMUL, ROWS, ACCUMULATE, STREAM, STREAM_PRODUCTS)
+        if target.is_tpu
+        else (ONE_BLOCK, STREAM_BLOCK)
+    )

@@ -45,7 +45,9 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
     # Either matrix may be stored with m, n or k along its lanes.
     multiple = max(target.lanes, sublane_multiple(region, target))
     outer = tuple(
-        replace(a, tile=1, is_squeezed=True) for a in kernel_axes.axes if a.name not in product.names
+        replace(a, tile=1, is_squeezed=True)
+        for a in kernel_axes.axes
+        if a.name not in product.names
     )
     options = (
         even_tiles(m, multiple, WANTED_M)[:FREE],

@@ -6,9 +6,7 @@ All of the operands is one block, as in `one_block`; what is kept is as large as
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tpu_inductor.errors import Reject
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Interleaving, Loops
 from tpu_inductor.schedule.parts import split_columns

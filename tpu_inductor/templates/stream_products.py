@@ -59,7 +59,11 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
 
 
 def _tiling(
-    region: Region, kernel_axes: KernelAxes, made: dict[str, Axis], names: tuple[str, str], target: TpuTarget
+    region: Region,
+    kernel_axes: KernelAxes,
+    made: dict[str, Axis],
+    names: tuple[str, str],
+    target: TpuTarget,
 ) -> Tiling:
     rows, columns = (made[name] for name in names)
     every = {n for p in kernel_axes.products.values() for n in p.names}
