@@ -44,8 +44,8 @@ class Body:
     bounds: dict[Bound, str] = field(default_factory=dict[Bound, str])
     lines: list[str] = field(default_factory=list[str])
     values: dict[tuple[Pattern, Var], Held] = field(default_factory=dict[tuple[Pattern, Var], Held])
-    loaded: dict[tuple[Order, Access], Held] = field(
-        default_factory=dict[tuple[Order, Access], Held]
+    loaded: dict[tuple[Pattern, Access], Held] = field(
+        default_factory=dict[tuple[Pattern, Access], Held]
     )
 
     def inner(self, starts: Mapping[str, str]) -> "Body":
@@ -82,7 +82,10 @@ class Body:
         if isinstance(value, Lit):
             return Held(literal(value), frozenset(), value)
         held = self.held(value, order)
-        return self.loaded[order, Access(node.eqn, slot)] if held is None else held
+        if held is not None:
+            return held
+        access = Access(node.eqn, slot)
+        return self.loaded[self.schedule.access_pattern(access, order), access]
 
     def load(self, operand: Operand) -> None:
         """Prints the reading of the part of an operand that the body works on at once."""
@@ -95,7 +98,8 @@ class Body:
             text = f"{text}.astype(jnp.int32) != 0"
         self.lines.append(f"{name} = {text}")
         for access in operand.accesses:
-            self.loaded[operand.order, access] = Held(name, present)
+            pattern = self.schedule.access_pattern(access, operand.order)
+            self.loaded[pattern, access] = Held(name, present)
 
     def store(self, operand: Operand) -> None:
         """Prints the writing of a result, at its full extent."""

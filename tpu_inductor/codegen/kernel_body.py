@@ -256,7 +256,7 @@ def _part_text(body: Body, carry: Carry) -> str:
     """The part of a scratch array that the loops around are at."""
     parts = [
         f"pl.ds({body.starts[a.name]}, {a.chunk})"
-        if a.name in body.starts and a.chunk < extent and not a.is_reduced
+        if a.name in body.starts and a.chunk < extent
         else ":"
         for a, extent in zip(body.seen_axes(carry.order), carry.shape, strict=True)
     ]

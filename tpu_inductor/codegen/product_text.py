@@ -20,7 +20,7 @@ def product_text(body: Body, node: Compute) -> tuple[str, frozenset[str]]:
     eqn, contracted = body.schedule.eqns[node.eqn], product_of(node).contracted
     lhs, rhs = _side(body, node, 0), _side(body, node, 1)
     # The free dimensions of the first come first, and the outer axes belong in front.
-    first, second = (lhs, rhs) if len(lhs.axes) >= len(rhs.axes) else (rhs, lhs)
+    first, second = (lhs, rhs) if _is_first(lhs, rhs, node.order) else (rhs, lhs)
     batch = [n for n in first.axes if n in second.axes and n not in contracted]
     ended = [n for n in first.axes if n in contracted]
     numbers = (
@@ -50,6 +50,15 @@ def _side(body: Body, node: Compute, slot: int) -> _Side:
     absent = tuple(i for i, name in enumerate(seen) if name not in held.axes)
     present = tuple(name for name in seen if name in held.axes)
     return _Side(f"lax.squeeze({text}, {absent})" if absent else text, present)
+
+
+def _is_first(side: _Side, other: _Side, order: Order) -> bool:
+    """Whether the free axis of `side` comes first in the order of the result."""
+    if len(side.axes) != len(other.axes):
+        return len(side.axes) > len(other.axes)
+    own = [n for n in side.axes if n in order and n not in other.axes]
+    others = [n for n in other.axes if n in order and n not in side.axes]
+    return not own or not others or order.index(own[0]) < order.index(others[0])
 
 
 def _in_order(body: Body, text: str, made: list[str], order: Order) -> str:

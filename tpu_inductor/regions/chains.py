@@ -40,20 +40,29 @@ def _chain_of(wiring: Wiring, end: int, value: Var) -> frozenset[int]:
         if not inside.isdisjoint(wiring.sources(i)):
             inside.add(i)
     inside.add(end)
-    _add_readers(wiring, inside, value.type.size)
+    _add_wide(wiring, inside, value.type.size)
     _add_makers(wiring, inside)
     return frozenset(inside)
 
 
-def _add_readers(wiring: Wiring, inside: set[int], size: int) -> None:
-    """Adds what else reads values as large as the operand: they are not written either."""
+def _add_wide(wiring: Wiring, inside: set[int], size: int) -> None:
+    """Adds what else makes or reads values as large as the operand: they are not written."""
     todo = sorted(inside)
     while todo:
-        for made in wiring.graph.eqns[todo.pop()].outputs:
-            readers = wiring.users.get(made, ()) if made.type.size >= size else ()
-            found = [i for i in readers if i not in inside and _is_kept(wiring, i)]
-            inside.update(found)
-            todo.extend(found)
+        i = todo.pop()
+        readers = [n for v in wiring.graph.eqns[i].outputs for n in _readers(wiring, v, size)]
+        makers = [wiring.producer[v] for v in wiring.bases[i] if _is_wide(wiring, v, size)]
+        found = {n for n in (*readers, *makers) if n not in inside and _is_kept(wiring, n)}
+        inside |= found
+        todo.extend(found)
+
+
+def _readers(wiring: Wiring, value: Var, size: int) -> tuple[int, ...]:
+    return wiring.users.get(value, ()) if value.type.size >= size else ()
+
+
+def _is_wide(wiring: Wiring, value: Var, size: int) -> bool:
+    return value in wiring.producer and value.type.size >= size
 
 
 def _add_makers(wiring: Wiring, inside: set[int]) -> None:

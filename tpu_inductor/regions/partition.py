@@ -17,6 +17,7 @@ from tpu_inductor.regions.groups import Group
 from tpu_inductor.regions.grow import Grower
 from tpu_inductor.regions.neighbours import find_losers
 from tpu_inductor.regions.proposal import Proposal
+from tpu_inductor.regions.recompute import copy_shared_chains
 from tpu_inductor.regions.region import Partition, Region, Rows, Segment, Tier
 from tpu_inductor.regions.rules import rows_of
 from tpu_inductor.regions.wiring import Wiring, is_free
@@ -40,6 +41,7 @@ def partition_regions(graph: Graph, target: TpuTarget, *, prefer: str = "auto") 
 
     `prefer` "xla" makes no kernels, "pallas" makes them also where XLA does as well.
     """
+    graph = graph if prefer == "xla" else copy_shared_chains(graph)
     wiring = Wiring.of(graph)
     nodes = _nodes(wiring, target, prefer)
     ordered = _with_levels(wiring, nodes)

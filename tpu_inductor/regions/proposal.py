@@ -221,7 +221,7 @@ class Proposal:
         for part in self.parts:
             for dims, n in part.reads.get(value, Counter[Dims]()).items():
                 found[self._resolved(dims)] += n
-        for i in self.twins:
+        for i in self.twins if value in self.parts[0].reads else ():
             if value in self.context.wiring.graph.eqns[i].operands:
                 found[self._resolved(self.parts[0].readings[i, 0])] -= 1
         return +found

@@ -168,23 +168,17 @@ def joins_with_pointwise_alone(p: Proposal) -> Reject | None:
     return None
 
 
-def scores_are_outer(p: Proposal) -> Reject | None:
-    """Every result has the axes of the grid: those of the scores but the one that streams."""
-    made = frozenset[Factor]().union(*(flat(dot.out) for dot in p.facts.dots))
-    streamed = (p.facts.contracted | p.facts.reduced) & made
-    for dot in p.facts.dots:
-        outer = flat(dot.out) - streamed
-        if streamed & flat(dot.out):
-            small = [dims for dims in p.outputs if not flat(dims) >= outer]
-            if small:
-                return Reject(f"{p.first_output(small)} lacks an axis of the scores")
-    return None
-
-
 def streams_along_one_axis(p: Proposal) -> Reject | None:
-    """What is kept of each block can be repaired."""
+    """What is kept of each block can be repaired, and every result has the axes of the grid: those
+    of what is made of the axis that streams, but that one."""
     stream = p.stream()
-    return stream if isinstance(stream, Reject) else None
+    if isinstance(stream, Reject):
+        return stream
+    dims = stream.factoring.values
+    made = (flat(dims[e.out]) for e in stream.eqns if PRIMS[e.prim].kind is Kind.DOT)
+    outer = frozenset[Factor]().union(*(m - stream.axis for m in made if m & stream.axis))
+    small = [v for v in stream.outputs if not flat(dims[v]) >= outer]
+    return Reject(f"{small[0]} lacks an axis of the scores") if small else None
 
 
 STREAM_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
@@ -192,7 +186,6 @@ STREAM_RULES: tuple[Callable[[Proposal], Reject | None], ...] = (
     contraction_is_matrix_product,
     contraction_lies_together,
     prologue_is_cheap,
-    scores_are_outer,
     streams_along_one_axis,
 )
 """The rules of what streams along an axis that one contraction makes and another ends."""

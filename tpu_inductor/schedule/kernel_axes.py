@@ -16,13 +16,14 @@ class KernelAxes:
     `orders` are those in which values are computed; each takes the first that has all of its axes.
     `products` has the axes of every contraction, by the index of its equation; axes that are in
     none of them are squeezed. `kept` is what a scan keeps from block to block of the axes that it
-    reduces.
+    reduces; `streamed` is the axis that one contraction makes and another ends.
     """
 
     axes: tuple[Axis, ...]
     orders: tuple[Order, ...]
     products: Mapping[int, Product]
     kept: tuple[Kept, ...] = ()
+    streamed: str = ""
 
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)

@@ -12,7 +12,7 @@ from tpu_inductor.graph.prims import ENDING, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import Access
 from tpu_inductor.regions.region import Region
-from tpu_inductor.schedule.arrays import Axis, Operand, Order
+from tpu_inductor.schedule.arrays import Axis, Operand, Order, Pattern
 from tpu_inductor.schedule.nest import (
     Carry,
     Compute,
@@ -79,7 +79,11 @@ class Loops:
 
 def nest_region(region: Region, bindings: Bindings, loops: Loops) -> Nest:
     """The nest of a region: `bindings` has its operands in the forms that the kernel takes."""
-    served = {(access, o.order): o for o in bindings.inputs for access in o.accesses}
+    served = {
+        (access, bindings.placing.access_pattern(access, o.order)): o
+        for o in bindings.inputs
+        for access in o.accesses
+    }
     makers = {v: i for i, eqn in enumerate(region.eqns) for v in eqn.outputs}
     placer = _Placer(region, bindings, loops, served, makers)
     if loops.fold is not None:
@@ -98,7 +102,7 @@ class _Placer:
     region: Region
     bindings: Bindings
     loops: Loops
-    served: Mapping[tuple[Access, Order], Operand]
+    served: Mapping[tuple[Access, Pattern], Operand]
     makers: Mapping[Var, int]
 
     def straight(self) -> Nest:
@@ -189,25 +193,23 @@ class _Placer:
         return early, [o for o in self.bindings.outputs if o not in early]
 
     def _carry(self, index: int, closing: Eqn, kept: Kept | None = None) -> Carry:
-        order = self.placing.order_of(self.region.eqns[index].out)
-        axes = [self.loops.axis(name) for name in order]
-        lanes = self._lanes(index, closing, axes)
+        carried = self.region.eqns[index].out
+        order = self.placing.order_of(carried)
+        along = self.placing.kernel_axes.along(self.placing.factoring.values[carried])
+        axes = [a for a in map(self.loops.axis, order) if not a.is_squeezed]
+        is_ended = [a.is_reduced and a.name not in along for a in axes]
+        lanes = self._lanes(index, closing) if is_ended[-1] else Lanes.ONE
         alone = 1 if lanes is Lanes.ONE else self.loops.lanes
-        extents = [a.extent if a.name in self.loops.inner else a.tile for a in axes]
-        shape = tuple(
-            alone if a.is_reduced else n
-            for a, n in zip(axes, extents, strict=True)
-            if not a.is_squeezed
-        )
-        dtype = self.region.eqns[index].out.type.dtype
+        extents = (a.extent if a.name in self.loops.inner else a.tile for a in axes)
+        shape = tuple(alone if e else n for e, n in zip(is_ended, extents, strict=True))
         # Scratch memory has no single bits: masks gather as integers.
-        dtype = DType.I32 if dtype is DType.BOOL else dtype
+        dtype = DType.I32 if carried.type.dtype is DType.BOOL else carried.type.dtype
         old, start = (None, None) if kept is None else (kept.old, kept.start)
         return Carry(index, closing, order, shape, dtype, old, lanes, start)
 
-    def _lanes(self, index: int, closing: Eqn, axes: Sequence[Axis]) -> Lanes:
+    def _lanes(self, index: int, closing: Eqn) -> Lanes:
         """How the numbers of rows lie: sums that only the end needs need not be added up."""
-        if not self.loops.lanes or not axes[-1].is_reduced:
+        if not self.loops.lanes:
             return Lanes.ONE
         carried = self.region.eqns[index].out
         needed = leading_to(self.region.eqns, [k.new for k in self.bindings.kept])
@@ -278,7 +280,8 @@ class _Run:
         if maker is not None:
             self._compute(maker, order)
             return
-        operand = self.placer.served[Access(index, slot), order]
+        access = Access(index, slot)
+        operand = self.placer.served[access, self.placer.placing.access_pattern(access, order)]
         if operand not in self.loaded:
             self.loaded.add(operand)
             self.nodes.append(Load(operand))

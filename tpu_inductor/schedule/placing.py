@@ -53,6 +53,11 @@ class Placing:
         factors = flat(self.factoring.values[made])
         return pattern_of(order, self.kernel_axes.axes, factors), value
 
+    def access_pattern(self, access: Access, order: Order) -> Pattern:
+        """How what is read from outside lies in `order`."""
+        factors = flat(self.factoring.accesses[access])
+        return pattern_of(order, self.kernel_axes.axes, factors)
+
     def dims(self, index: int, slot: int) -> Dims:
         return self.factoring.of(self.region.eqns, index, slot)
 

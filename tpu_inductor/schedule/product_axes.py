@@ -13,6 +13,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.regions.factors import Factor, Factoring, flat
 from tpu_inductor.regions.region import Region
+from tpu_inductor.schedule.arrays import Order
 from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nest import Product
 from tpu_inductor.schedule.sequences import (
@@ -22,6 +23,7 @@ from tpu_inductor.schedule.sequences import (
     sequence,
     stored_sequences,
 )
+from tpu_inductor.streams.stream import streamed_factors
 
 NAMES = "mnkdefgh"
 """Names of the axes of matrices, in the order in which the products of a region meet them."""
@@ -63,8 +65,16 @@ def find_product_axes(region: Region, factoring: Factoring) -> KernelAxes | Reje
         for dot, r in runs.items()
     }
     leading = tuple(a.name for a in squeezed)
-    orders = dict.fromkeys((*leading, *p.rows, *p.columns) for p in products.values())
-    return KernelAxes((*squeezed, *matrix), tuple(orders), products)
+    ended = streamed_factors(region.eqns, factoring) & factoring.contracted
+    streamed = next((a.name for a in matrix if ended.issuperset(a.factors) and ended), "")
+    orders = dict.fromkeys((*leading, *_minor_last(p, streamed)) for p in products.values())
+    return KernelAxes((*squeezed, *matrix), tuple(orders), products, streamed=streamed)
+
+
+def _minor_last(product: Product, streamed: str) -> Order:
+    """The order of a product: what another ends lies along the lanes."""
+    free = (*product.rows, *product.columns)
+    return (*free[1:], free[0]) if free[0] == streamed else free
 
 
 def _are_apart(runs: Sequence[Run]) -> bool:

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from tpu_inductor.graph.core import Eqn, Var
 from tpu_inductor.graph.prims import PRIMS, Kind
-from tpu_inductor.regions.factors import Factoring, flat
+from tpu_inductor.regions.factors import Access, Factoring, flat
 from tpu_inductor.regions.region import Region
 from tpu_inductor.schedule.arrays import Axis, Form, Operand, Order, Pattern, Place, pattern_of
 from tpu_inductor.schedule.nest import Carry, Compute, Nest, computes_of, folds_of, grid_of
@@ -84,6 +84,10 @@ class TileSchedule:
         """How a value of the body lies in an order of axes."""
         dims = self.factoring.values.get(self._news.get(var, var))
         return order if dims is None else pattern_of(order, self.axes, flat(dims))
+
+    def access_pattern(self, access: Access, order: Order) -> Pattern:
+        """How what is read from outside lies in an order of axes."""
+        return pattern_of(order, self.axes, flat(self.factoring.accesses[access]))
 
     def block(self, operand: Operand) -> tuple[int | None, ...]:
         """The block shape of `operand`; None is a squeezed dimension."""

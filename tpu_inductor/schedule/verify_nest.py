@@ -58,7 +58,9 @@ def _verify_moved(schedule: TileSchedule, node: Load | Store | Take | Keep, know
     if isinstance(node, Load):
         if node.operand not in schedule.inputs:
             raise _invalid(schedule, f"{node.operand.var} is loaded and no operand")
-        known.update((node.operand.order, access) for access in node.operand.accesses)
+        known.update(
+            (schedule.access_pattern(a, node.operand.order), a) for a in node.operand.accesses
+        )
     elif isinstance(node, Take):
         known.add((schedule.pattern(node.var, node.carry.order), node.var))
     else:
@@ -82,7 +84,11 @@ def _verify_reads(schedule: TileSchedule, node: Compute, known: Known) -> None:
         if isinstance(value, Lit) or node.taken not in (None, slot):
             continue
         is_there = (schedule.pattern(value, order), value) in known
-        if not is_there and (order, Access(node.eqn, slot)) not in known:
+        access = Access(node.eqn, slot)
+        is_read = access in schedule.factoring.accesses
+        if is_read and (schedule.access_pattern(access, order), access) in known:
+            continue
+        if not is_there:
             raise _invalid(schedule, f"{value} is read before it is there")
 
 

@@ -86,16 +86,23 @@ def stream_rows(
     factoring = factorise(eqns, FACTOR_RULES)
     if isinstance(factoring, Reject):
         return factoring
-    return find_stream(eqns, inputs, outputs, factoring, _closed_again(eqns, factoring))
+    return find_stream(eqns, inputs, outputs, factoring, streamed_factors(eqns, factoring))
 
 
-def _closed_again(eqns: tuple[Eqn, ...], factoring: Factoring) -> frozenset[Factor]:
-    """The axes along which to stream: those that reductions end, and those that one contraction
-    makes and another ends."""
-    made = frozenset[Factor]().union(
-        *(flat(factoring.values[e.out]) for e in eqns if PRIMS[e.prim].kind is Kind.DOT)
-    )
-    return factoring.reduced | (factoring.contracted & made)
+def streamed_factors(eqns: tuple[Eqn, ...], factoring: Factoring) -> frozenset[Factor]:
+    """The axes along which to stream: those that reductions end, and those that a contraction ends
+    in what another has made."""
+    late: set[Value] = set()
+    found = set(factoring.reduced)
+    for i, eqn in enumerate(eqns):
+        slots = [slot for slot, v in enumerate(eqn.inputs) if v in late]
+        is_product = PRIMS[eqn.prim].kind is Kind.DOT
+        if slots or is_product:
+            late.update(eqn.outputs)
+        if is_product:
+            for slot in slots:
+                found |= flat(factoring.of(eqns, i, slot)) - flat(factoring.values[eqn.out])
+    return frozenset(found)
 
 
 def find_stream(

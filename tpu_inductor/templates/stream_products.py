@@ -38,8 +38,8 @@ TURNS = (4, 2, 1)
 
 def streams_products(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
     """Whether the region has products, of which it keeps something from block to block."""
-    if not kernel_axes.products:
-        return Reject("no matmul")
+    if not kernel_axes.streamed:
+        return Reject("no matmul makes what another ends")
     return None if kernel_axes.kept else Reject("nothing is kept from block to block")
 
 
@@ -105,12 +105,11 @@ def tile_columns(axis: Axis, most: int, longest: int, lanes: int) -> Axis:
 
 def find_scores(kernel_axes: KernelAxes) -> tuple[Axis, Axis]:
     """The axis that streams, which one product makes and another ends, and the rows beside it."""
+    streamed = kernel_axes.streamed
     products = kernel_axes.products.values()
-    made = [n for p in products for n in (*p.rows, *p.columns)]
-    streamed = next(a for a in kernel_axes.axes if a.is_reduced and a.name in made)
-    product = next(p for p in products if streamed.name in (*p.rows, *p.columns))
-    (row,) = (n for n in (*product.rows, *product.columns) if n != streamed.name)
-    return streamed, kernel_axes.axis(row)
+    product = next(p for p in products if streamed in (*p.rows, *p.columns))
+    (row,) = (n for n in (*product.rows, *product.columns) if n != streamed)
+    return kernel_axes.axis(streamed), kernel_axes.axis(row)
 
 
 STREAM_PRODUCTS = Template("stream_products", streams_products, _candidates)
