@@ -35,6 +35,9 @@ from tpu_inductor.target import TpuTarget
 
 REGISTER_BYTES = 4096
 
+FILL_CYCLES = 350
+"""Of interleaved places, before the second begins and after the last but one ends."""
+
 INTERLEAVED = 0.1
 """The part of the shorter one of products and vector work that interleaving does not hide."""
 
@@ -105,7 +108,8 @@ def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
         return _compute(schedule, node, target)
     if isinstance(node, Interleave):
         body = _nest(schedule, node.body, target)
-        return body.times(math.prod(count for _, count in node.axes))
+        places = body.times(math.prod(count for _, count in node.axes))
+        return places + Work(fixed=FILL_CYCLES if node.ahead else 0.0)
     if isinstance(node, Fold):
         each, last = (_nest(schedule, n, target) for n in (node.each, node.last))
         gathering = math.prod(schedule.axis(name).blocks for name in node.axes)
@@ -114,7 +118,7 @@ def _node(schedule: TileSchedule, node: Node, target: TpuTarget) -> Work:
         body = _nest(schedule, node.body, target)
         turns = 1.0 if node.how is How.GRID else schedule.axis(node.axis).turns / node.stride
         turns = turns if node.span is None else node.span.mean / node.stride
-        return body.times(turns) + Work(fixed=(turns - 1) * CHUNK_CYCLES)
+        return body.times(turns) + Work(fixed=max(turns - 1, 0) * CHUNK_CYCLES)
     return Work()
 
 

@@ -29,8 +29,8 @@ PARTS = 2
 CHUNKS = (1024, 512, 256)
 """The most columns of scores at once."""
 
-LONGEST = (1 << 20, 4096, 1024)
-"""The most columns in a block; with more the columns are an axis of the grid."""
+LONGEST = (1 << 30, 4096, 1024)
+"""The most columns in a block: all of them, or else an axis of the grid goes over blocks."""
 
 TURNS = (4, 2, 1)
 """Chunks of columns that are written out together, if they divide the loop."""
@@ -46,7 +46,7 @@ def streams_products(region: Region, kernel_axes: KernelAxes, target: TpuTarget)
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
     columns, rows = find_scores(kernel_axes)
     sublanes = sublane_multiple(region, target)
-    for longest in LONGEST:
+    for longest in [n for n in LONGEST if n < columns.size or n == LONGEST[0]]:
         for most_rows in ROWS_6 if target.generation >= 6 else ROWS:
             for most_columns in CHUNKS:
                 made = {
@@ -54,8 +54,6 @@ def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> I
                     columns.name: tile_columns(columns, most_columns, longest, target.lanes),
                 }
                 yield _tiling(region, kernel_axes, made, (rows.name, columns.name), target)
-        if columns.size <= longest // 2:
-            return
 
 
 def _tiling(
