@@ -142,7 +142,7 @@ class _Placer:
         for value in carries[0].closing.operands:
             behind = leading_to(self.region.eqns, (value,))
             if not self.placing.sides.keys().isdisjoint(behind):
-                return self._behind((value,))
+                return (self.makers[value],)
         return ()
 
     def _compute_block(
@@ -155,7 +155,9 @@ class _Placer:
                 parts = self.region.eqns[carry.eqn].operands
                 each.in_parts.update(self.makers[v] for v in parts if self._is_reduction(v))
         closed = [self.region.eqns[c.eqn].out for c in carries]
-        each.compute(self._behind([*(o.var for o in early), *closed]))
+        wanted = [*(o.var for o in early), *closed]
+        # What a mask that hides nothing is made of is wanted by nobody.
+        each.compute(map(self.makers.__getitem__, wanted) if each.shown else self._behind(wanted))
 
     def _finished(self, carries: Sequence[Carry], late: Sequence[Operand]) -> Nest:
         """The results that follow the last block."""
