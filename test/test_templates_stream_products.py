@@ -1,5 +1,7 @@
 """Attention in one kernel: in every spelling, at every size, forward and backward."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from attention_programs import PROGRAMS, Program, by_matmul, causal, qkv, sdpa, spellings
@@ -8,6 +10,8 @@ from stream_programs import trace
 from torch import Tensor
 
 from tpu_inductor.graph import interp
+from tpu_inductor.graph.constants import copy_constants
+from tpu_inductor.graph.narrow import narrow_integers
 from tpu_inductor.schedule.nest import Fold, How, Loop, folds_of, walk
 from tpu_inductor.schedule.types import TileSchedule
 from tpu_inductor.target import TARGETS
@@ -93,7 +97,8 @@ def test_gradients_of_every_spelling_agree(p: Program):
 
 # -- the kernel ---------------------------------------------------------------------------
 def schedule_of(function, tensors, chip=TARGETS["v5e"]) -> TileSchedule:
-    graph, _ = trace(function, *tensors)
+    graph = narrow_integers(trace(function, *tensors)[0])
+    graph = replace(graph, eqns=copy_constants(graph.eqns, graph.inputs))
     return compile_graph(graph, chip).only
 
 

@@ -92,6 +92,10 @@ def extreme(prim: str, *bounds: Bound) -> Bound:
     rest = [b for b in flat if number_of(b) is None]
     if numbers:
         least = max(numbers) if prim == "max" else min(numbers)
+        if least <= 0 and rest and all(isinstance(b, Chunks) for b in rest):
+            # Numbers of chunks are not negative.
+            least = least if prim == "min" else -FAR
+            rest = [] if prim == "min" else rest
         is_idle = least <= -FAR if prim == "max" else least >= FAR
         rest += [] if rest and is_idle else [Line((), least)]
     return rest[0] if len(rest) == 1 else Extreme(prim, tuple(rest))

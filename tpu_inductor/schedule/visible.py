@@ -66,13 +66,14 @@ def find_visible(
         hides = _hiding(eqn, reader)
         if hides is None or not _adds_nothing(eqns, index):
             continue
-        condition, slot = hides
-        seen, whole = reader.ranges(condition)
+        seen, whole = (
+            reader.denied(hides.condition) if hides.denied else reader.ranges(hides.condition)
+        )
         if (seen, whole) == (EVERY, NONE):
             continue
         some = _meet(some, seen)
         every = _meet(every, whole)
-        taken[index] = slot
+        taken[index] = hides.slot
     return Visible(some, every, taken) if taken else None
 
 
@@ -85,18 +86,35 @@ def _join(one: Range, other: Range) -> Range:
     return Range(extreme("min", one.lo, other.lo), extreme("max", one.hi, other.hi))
 
 
-def _hiding(eqn: Eqn, reader: "_Reader") -> tuple[Value, int] | None:
-    """The condition under which an equation shows an operand, and which; else it gives -inf."""
+@dataclass(frozen=True, slots=True)
+class _Hiding:
+    """What shows operand `slot` where `condition` holds, or with `denied` does not, else -inf."""
+
+    condition: Value
+    slot: int
+    denied: bool = False
+
+
+def _hiding(eqn: Eqn, reader: "_Reader") -> _Hiding | None:
+    """How an equation hides, if it does: by a select, or by adding a mask."""
     if eqn.prim == "select" and _is_hidden(eqn.inputs[2]):
-        return eqn.inputs[0], 1
+        return _Hiding(eqn.inputs[0], 1)
+    if eqn.prim == "select" and _is_hidden(eqn.inputs[1]):
+        return _Hiding(eqn.inputs[0], 2, denied=True)
     if eqn.prim == "add":
         for slot, value in enumerate(eqn.inputs):
             maker = reader.behind(value)
             if maker is not None and maker.prim == "select":
-                condition, shown, hidden = maker.inputs
-                if isinstance(shown, Lit) and shown.value == 0 and _is_hidden(hidden):
-                    return condition, 1 - slot
+                condition, one, other = maker.inputs
+                if _is_shown(one) and _is_hidden(other):
+                    return _Hiding(condition, 1 - slot)
+                if _is_hidden(one) and _is_shown(other):
+                    return _Hiding(condition, 1 - slot, denied=True)
     return None
+
+
+def _is_shown(value: Value) -> bool:
+    return isinstance(value, Lit) and value.value == 0
 
 
 def _is_hidden(value: Value) -> bool:
@@ -174,7 +192,7 @@ class _Reader:
         if eqn is None:
             return EVERY, NONE
         if eqn.prim == "not":
-            return self._denied(eqn.inputs[0])
+            return self.denied(eqn.inputs[0])
         if eqn.prim in ("and", "or"):
             (a, b), (c, d) = map(self.ranges, eqn.inputs)
             if eqn.prim == "and":
@@ -182,7 +200,7 @@ class _Reader:
             return _join(a, c), d if b == NONE else b
         return self._compared(eqn, eqn.prim)
 
-    def _denied(self, condition: Value) -> tuple[Range, Range]:
+    def denied(self, condition: Value) -> tuple[Range, Range]:
         eqn = self.behind(condition)
         opposite = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
         if eqn is None or eqn.prim not in (*opposite, "not", "or"):
@@ -190,7 +208,7 @@ class _Reader:
         if eqn.prim == "not":
             return self.ranges(eqn.inputs[0])
         if eqn.prim == "or":
-            (a, b), (c, d) = map(self._denied, eqn.inputs)
+            (a, b), (c, d) = map(self.denied, eqn.inputs)
             return _meet(a, c), _meet(b, d)
         return self._compared(eqn, opposite[eqn.prim])
 

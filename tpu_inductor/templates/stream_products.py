@@ -14,6 +14,7 @@ from tpu_inductor.schedule.arrays import Axis
 from tpu_inductor.schedule.kernel_axes import KernelAxes
 from tpu_inductor.schedule.nesting import Interleaving, Loops
 from tpu_inductor.schedule.parts import split_columns
+from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.template import Template, Tiling
 from tpu_inductor.schedule.visible import find_visible
 from tpu_inductor.target import TpuTarget
@@ -34,6 +35,9 @@ LONGEST = (1 << 30, 4096, 1024)
 
 TURNS = (4, 2, 1)
 """Chunks of columns that are written out together, if they divide the loop."""
+
+TURNS_EXACT = (1,)
+"""Of float32 products in six passes, whose code is long, and which hide the rest as they are."""
 
 
 def streams_products(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Reject | None:
@@ -71,7 +75,8 @@ def _tiling(
     )
     grid = tuple(a.name for a in axes if not a.is_whole and a is not columns)
     grid += () if columns.is_whole else (columns.name,)
-    turns = next(n for n in TURNS if columns.turns % n == 0)
+    exact = any(passes(region.eqns[dot]) > 1 for dot in kernel_axes.products)
+    turns = next(n for n in (TURNS_EXACT if exact else TURNS) if columns.turns % n == 0)
     lanes = 0 if columns.extent % target.lanes else target.lanes
     assert region.factoring is not None
     visible = find_visible(region.eqns, region.factoring, axes, columns)
