@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from test.fuzz.compare import Difference, compare
-from test.fuzz.noise import Noise, Wide
+from test.fuzz.noise import noisy_modes
 from test.fuzz.observe import Function, Sight, play
 from test.fuzz.program import Program
 from test.fuzz.spell import DYNAMIC, spell_definitions
 from test.fuzz.writes import UNSETTLED_SIGNS
 
-NOISY_RUNS = 3
 TRUSTED = "aot_eager"
 """The backend that changes nothing: what it shows, no backend could show otherwise."""
 
@@ -33,8 +32,7 @@ class Judge:
         """Empty where the compiled program is right."""
         names = load(program)
         want = _play(program, names, names["f"], nullcontext())
-        modes = (*map(Noise, range(NOISY_RUNS)), Wide())
-        noisy = [_play(program, names, names["f"], mode) for mode in modes]
+        noisy = [_play(program, names, names["f"], mode) for mode in noisy_modes()]
 
         def differences(backend: str, options: Mapping[str, object]) -> list[Difference]:
             got = self._play_compiled(program, names, backend, options)
