@@ -112,6 +112,11 @@ def test_the_sign_of_zero_is_compared_where_noise_leaves_it():
     assert differences(relu, lambda x: (x.relu() + 0.0,)) == {"sign of zero"}
 
 
+def test_a_zero_added_to_a_gradient_may_leave_its_sign():
+    whole = "torch.div({0}, {0}.abs().clamp(1, 9), rounding_mode='trunc')"
+    assert Judge()(program((("y",), whole, ("x",)), training=True)) == ()
+
+
 def test_floats_may_differ_by_what_their_order_costs():
     total = program((("y",), "{0}.sum(0)", ("x",)), calls=((1000,),))
     assert differences(total, lambda x: (x.flip(0).sum(0),)) == set()
