@@ -117,6 +117,11 @@ def test_a_zero_added_to_a_gradient_may_leave_its_sign():
     assert Judge()(program((("y",), whole, ("x",)), training=True)) == ()
 
 
+def test_strides_may_follow_the_tracing_of_torch_where_it_errs():
+    assert Judge()(program((("y",), "torch.copysign({0}.t(), {0}[:, 0])", ("x",)))) == ()
+    assert differences(DOUBLE, lambda x: ((x * 2).t().contiguous().t(),)) == {"strides"}
+
+
 def test_floats_may_differ_by_what_their_order_costs():
     total = program((("y",), "{0}.sum(0)", ("x",)), calls=((1000,),))
     assert differences(total, lambda x: (x.flip(0).sum(0),)) == set()
