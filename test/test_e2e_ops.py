@@ -109,6 +109,17 @@ def test_numbers_in_the_place_of_tensors() -> None:
     compiled_like_eager(torch.func.grad(lambda v: (v.sum() / 3) ** 2), x)
 
 
+def test_the_difference_of_bools_that_torch_writes_raises_as_in_torch() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        y = x.expand(x.shape[0], *x.shape)
+        y.mul_(y)
+        return x
+
+    compiled = torch.compile(write, backend="tpu_tile", dynamic=True)
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        compiled(torch.ones(1, 2, 3, dtype=torch.bool))
+
+
 def signed_like_eager(fn: Callable[..., Any], *args: Any) -> None:
     """As `compiled_like_eager`, and zeros have the same signs."""
     compiled_like_eager(fn, *args)

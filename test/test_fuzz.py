@@ -132,6 +132,9 @@ def test_denormals_may_count_as_zero():
     x = Input("x", (40,), "float32", "tiny", 0)
     ratio = program((("y",), "{0} / {0}", ("x",)), inputs=(x,))
     assert differences(ratio, lambda x: (torch.where(x.abs() < 1e-37, math.nan, x / x),)) == set()
+    few = Input("x", (4,), "float32", "tiny", 0)
+    root = program((("y",), "torch.sqrt({0}.abs())", ("x",)), inputs=(few,))
+    assert differences(root, lambda x: (torch.where(x.abs() < 1e-37, 0.0, x.sqrt()),)) == set()
     greater = program((("y",), "{0} > 0", ("x",)), inputs=(x,))
     assert differences(greater, lambda x: (x > 1e-37,)) == set()
     assert differences(greater, lambda x: (x > 1,)) == {"value"}

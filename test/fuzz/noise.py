@@ -92,6 +92,9 @@ class Noise(TorchDispatchMode):
     def _perturb(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype not in RELATIVE or not tensor.numel():
             return tensor
+        if self._flushes:  # torch's loops over few elements do not
+            is_denormal = tensor.abs() < torch.finfo(tensor.dtype).tiny
+            tensor = torch.where(is_denormal, tensor * 0.0, tensor)
         noise = torch.rand(tensor.shape, generator=self._rng, dtype=torch.float64) * 2 - 1
         noisy = tensor.double() * (1 + RELATIVE[tensor.dtype] * noise)
         # In the memory order of the original: strides of results follow those of operands.
