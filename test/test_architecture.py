@@ -21,7 +21,7 @@ FILES = sorted(p.relative_to(ROOT) for p in ROOT.rglob("*.py"))
 # Imports point to the left. Schedules and templates define each other's types, and regions ask
 # whether equations stream, which is a question about their factors.
 LAYERS = (
-    {"errors"},
+    {"collector", "errors"},
     {"graph"},
     {"options", "target"},
     {"lowerings"},

@@ -109,6 +109,47 @@ def test_numbers_in_the_place_of_tensors() -> None:
     compiled_like_eager(torch.func.grad(lambda v: (v.sum() / 3) ** 2), x)
 
 
+def test_the_difference_of_bools_that_torch_writes_raises_as_in_torch() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        y = x.expand(x.shape[0], *x.shape)
+        y.mul_(y)
+        return x
+
+    compiled = torch.compile(write, backend="tpu_tile", dynamic=True)
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        compiled(torch.ones(1, 2, 3, dtype=torch.bool))
+
+
+def signed_like_eager(fn: Callable[..., Any], *args: Any) -> None:
+    """As `compiled_like_eager`, and zeros have the same signs."""
+    compiled_like_eager(fn, *args)
+    for got, want in zip(torch.compile(fn, backend="tpu_tile")(*args), fn(*args), strict=True):
+        assert torch.equal((got == 0) & got.signbit(), (want == 0) & want.signbit())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_sum_of_negative_zeros_is_positive(dtype: torch.dtype) -> None:
+    images = torch.full((1, 2, 6, 6), -0.0, dtype=dtype)
+    images[..., 3:, 3:] = 1
+
+    def sums(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        one = x[..., :1]
+        return one.sum(-1), one.mean(-1), one.nansum(-1), one[0, 0, 0, 0].sum(), x.sum(0)
+
+    def averages(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        shared = (F.adaptive_avg_pool2d(x, size) for size in ((6, 6), (4, 5), (3, 6), (1, 6), 1))
+        windows = (F.avg_pool2d(x, k) for k in (1, 2, (3, 1)))
+        padded = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+        return *shared, *windows, padded, F.avg_pool2d(x, 2, divisor_override=-3)
+
+    def boxed(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.adaptive_avg_pool3d(x, (1, 6, 4)), F.avg_pool3d(x, (1, 1, 2)), F.avg_pool3d(x, 1)
+
+    signed_like_eager(sums, images)
+    signed_like_eager(averages, images)
+    signed_like_eager(boxed, images.float()[:, :, None])
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_a_constant_bound_keeps_the_sign_of_zero(dtype: torch.dtype) -> None:
     x = torch.tensor([-0.0, 0.0, math.nan, math.inf, -math.inf, 2, -2, 7], dtype=dtype).repeat(5)
@@ -117,9 +158,7 @@ def test_a_constant_bound_keeps_the_sign_of_zero(dtype: torch.dtype) -> None:
         limits = x.clamp(min=0), x.clamp(max=-0.0), x.clamp(0, 1), x.clamp(-1, -0.0)
         return *limits, torch.relu(x), F.relu6(x), F.hardtanh(x), F.hardtanh(x, 0, 1)
 
-    compiled_like_eager(bounded, x)
-    for got, want in zip(torch.compile(bounded, backend="tpu_tile")(x), bounded(x), strict=True):
-        assert torch.equal((got == 0) & got.signbit(), (want == 0) & want.signbit())
+    signed_like_eager(bounded, x)
     compiled_like_eager(lambda x: (torch.relu(x).reshape(5, 8).sum(0), torch.relu(x).amax()), x)
 
 

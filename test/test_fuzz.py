@@ -12,7 +12,7 @@ from test.fuzz.compare import compare
 from test.fuzz.data import DATA, tensor
 from test.fuzz.generate import generate
 from test.fuzz.judge import Judge, load
-from test.fuzz.noise import Noise, Wide
+from test.fuzz.noise import noisy_modes
 from test.fuzz.observe import play
 from test.fuzz.program import Input, Program, Statement
 from test.fuzz.shrink import prune, shrink
@@ -42,7 +42,7 @@ def differences(given, fn):
         return play(function, names["inputs"], given.calls, given.training, under)
 
     want = run(names["f"], nullcontext())
-    noisy = [run(names["f"], mode) for mode in (*map(Noise, range(3)), Wide())]
+    noisy = [run(names["f"], mode) for mode in noisy_modes()]
     return {d.kind for d in compare(want, run(fn, nullcontext()), noisy)}
 
 
@@ -112,6 +112,16 @@ def test_the_sign_of_zero_is_compared_where_noise_leaves_it():
     assert differences(relu, lambda x: (x.relu() + 0.0,)) == {"sign of zero"}
 
 
+def test_a_zero_added_to_a_gradient_may_leave_its_sign():
+    whole = "torch.div({0}, {0}.abs().clamp(1, 9), rounding_mode='trunc')"
+    assert Judge()(program((("y",), whole, ("x",)), training=True)) == ()
+
+
+def test_strides_may_follow_the_tracing_of_torch_where_it_errs():
+    assert Judge()(program((("y",), "torch.copysign({0}.t(), {0}[:, 0])", ("x",)))) == ()
+    assert differences(DOUBLE, lambda x: ((x * 2).t().contiguous().t(),)) == {"strides"}
+
+
 def test_floats_may_differ_by_what_their_order_costs():
     total = program((("y",), "{0}.sum(0)", ("x",)), calls=((1000,),))
     assert differences(total, lambda x: (x.flip(0).sum(0),)) == set()
@@ -122,6 +132,9 @@ def test_denormals_may_count_as_zero():
     x = Input("x", (40,), "float32", "tiny", 0)
     ratio = program((("y",), "{0} / {0}", ("x",)), inputs=(x,))
     assert differences(ratio, lambda x: (torch.where(x.abs() < 1e-37, math.nan, x / x),)) == set()
+    few = Input("x", (4,), "float32", "tiny", 0)
+    root = program((("y",), "torch.sqrt({0}.abs())", ("x",)), inputs=(few,))
+    assert differences(root, lambda x: (torch.where(x.abs() < 1e-37, 0.0, x.sqrt()),)) == set()
     greater = program((("y",), "{0} > 0", ("x",)), inputs=(x,))
     assert differences(greater, lambda x: (x > 1e-37,)) == set()
     assert differences(greater, lambda x: (x > 1,)) == {"value"}
@@ -135,6 +148,26 @@ def test_a_result_may_be_nearer_to_the_truth_than_that_of_eager():
         return (F.batch_norm(x.double(), None, None, training=True).bfloat16(),)
 
     assert differences(norm, exact) == set()
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("gelu", "near"), [("tanh", 7.0), ("none", 8.0)])
+def test_sums_that_cancel_inside_of_a_call_may_round_elsewhere(gelu, near, training):
+    x = Input("x", (40,), "float64", "count", 0)
+    chain = [
+        (("v",), f"{{0}} / 80 - {near}", ("x",)),
+        (("y",), f"F.gelu({{0}}, approximate='{gelu}')", ("v",)),
+    ]
+    tail = program(*chain, inputs=(x,), training=training)
+
+    def other(x, fault=0.0):
+        v = x / 80 - near
+        inner = math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)
+        gate = inner.tanh() if gelu == "tanh" else torch.erf(v * math.sqrt(0.5))
+        return (0.5 * v + 0.5 * v * gate + fault * v,)
+
+    assert differences(tail, other) == set()
+    assert differences(tail, lambda x: other(x, 1e-13)) == {"value"}
 
 
 @pytest.mark.parametrize("data", DATA)

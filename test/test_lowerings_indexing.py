@@ -164,3 +164,16 @@ def test_searches_follow_torch_at_nan_and_ties(right: bool) -> None:
     check(aten.searchsorted.Tensor, rows, x, right=right)
     order = torch.tensor([[4, 3, 2, 1, 0]] * 2)
     check(aten.searchsorted.Tensor, rows.flip(1), x, side="right", sorter=order)
+
+
+@pytest.mark.parametrize("shape", [(0, 0, 2), (3, 0, 2), (3, 4, 2)], ids=str)
+@pytest.mark.parametrize("updates", [(0, 0, 0), (1, 1, 1), (5, 5, 5)], ids=str)
+def test_an_empty_index_asks_nothing_of_its_updates(
+    shape: tuple[int, ...], updates: tuple[int, ...]
+) -> None:
+    x, src = torch.ones(shape), torch.zeros(updates)
+    index = torch.zeros(0, 0, 2, dtype=torch.int64)
+    check(aten.scatter.src, x, 0, index, src)
+    check(aten.scatter.reduce, x, -3, index, src, reduce="multiply")
+    check(aten.scatter_add.default, x, 0, index, src)
+    check(aten.scatter_reduce.two, x, -3, index, src, "amax")

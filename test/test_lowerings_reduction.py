@@ -56,15 +56,6 @@ def test_floats_are_reduced_as_the_integers_that_torch_makes_of_them(dtype):
             check(aten.cumprod.default, x, 0, dtype=dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("op", [aten.sum.dim_IntList, aten.mean.dim, aten.nansum.default])
-def test_the_sum_of_one_negative_zero_is_positive(op, dtype):
-    x = torch.tensor([[-0.0], [0.0], [1.0]]).to(dtype)
-    check(op, x, [1])
-    check(op, x, [1], True)
-    check(op, x[0, 0].clone(), [])
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s != (3, 0)], ids=str)
 def test_extrema_agree_on_every_shape_and_type(shape, dtype):

@@ -82,6 +82,12 @@ def test_work_grows_with_the_equations(work, make):
         assert counts[1][key] <= 2.2 * counts[0][key]
 
 
+@pytest.mark.parametrize(("make", "forms"), [(chain, 1), (norms, 7)])
+def test_equal_equations_are_factorised_once(work, make, forms):
+    kernels(build(make, 240))
+    assert work["factorised"] <= 3 * forms
+
+
 def test_a_refused_join_leaves_no_trace():
     """The transpose of a square does not fit its group; what follows still finds two axes."""
 

@@ -5,6 +5,7 @@ import itertools
 import linecache
 import os
 import weakref
+from collections import Counter
 
 import pytest
 import torch
@@ -497,3 +498,37 @@ def _(x):
 def test_calls_that_look_at_memory_see_it_as_in_eager(fn):
     x = torch.arange(12.0).view(3, 4)
     torch.testing.assert_close(torch.compile(fn, backend="tpu_tile")(x), fn(x), rtol=0, atol=0)
+
+
+def living_values():
+    """How many values of the compiler, and traces and executables of JAX, there are by type."""
+    gc.collect()
+    kinds = (type(o) for o in gc.get_objects())
+    jax_kinds = ("ClosedJaxpr", "Jaxpr", "MeshExecutable", "MeshComputation")
+    return Counter(
+        kind.__name__
+        for kind in kinds
+        if str(kind.__module__).startswith("tpu_inductor.") or kind.__name__ in jax_kinds
+    )
+
+
+def test_nothing_of_a_compilation_outlives_the_function():
+    """JAX keeps keys of `_check_and_canonicalize_out_shardings`, 4096 of them at most."""
+
+    def compiled_once():
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+        fn = torch.compile(model, backend="tpu_tile")
+        with torch.no_grad():
+            fn(torch.ones(4, 8))
+        return fn
+
+    compiled_once()
+    torch._dynamo.reset()
+    before = living_values()
+    fn = compiled_once()
+    alive = living_values() - before
+    assert alive["CompiledGraph"] == 1
+    assert alive["MeshExecutable"] > 0
+    del fn
+    torch._dynamo.reset()
+    assert living_values() == before

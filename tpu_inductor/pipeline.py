@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 
 from tpu_inductor.aot.pool import CompilerPool
 from tpu_inductor.codegen.program import Program, print_program
+from tpu_inductor.collector import pause_collector
 from tpu_inductor.errors import Reject, Unsupported
 from tpu_inductor.front.import_fx import import_fx
 from tpu_inductor.front.outputs import with_values
@@ -67,6 +68,7 @@ class Lowered:
     plan: Plan
 
 
+@pause_collector()
 def lower_graph(
     gm: GraphModule, name: str, sizes: Sizes, options: Options, observe: Observer
 ) -> Lowered | Reject:

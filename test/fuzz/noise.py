@@ -4,13 +4,15 @@ Sums in another order, fused multiply-adds and intermediate results that are not
 the last places, and what follows (floor, a comparison, a cancellation) may make any difference of
 that. So every operand of a call that rounds is perturbed by a few units in the last place.
 One run counts denormals as zero, as XLA does on the CPU. Otherwise comparisons and moves are exact.
-Where eager rounds inside of a call (the mean of a bfloat16 batch norm) noise does not show it;
-a run in which such calls compute in float64 does.
+Where eager rounds inside of a call noise around it does not show it. A run in which such calls
+compute in float64 does for types of 16 bits (the mean of a bfloat16 batch norm); one that takes
+them apart, with noise between their parts, does for sums that cancel (1 + tanh in gelu).
 """
 
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -68,11 +70,14 @@ class Noise(TorchDispatchMode):
             args = self._make_noisy(func, args)
         torch.set_flush_denormal(self._flushes)
         try:
-            result = func(*args, **kwargs)
+            result = self._call(func, args, kwargs)
         finally:
             torch.set_flush_denormal(False)
         is_spread = func.overloadpacket in (torch.ops.aten.var, torch.ops.aten.std)
         return _overflow(func, args[0], result) if self._flushes and is_spread else result
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return func(*args, **kwargs)
 
     def _make_noisy(self, func: Any, args: Any) -> list[Any]:
         written = _written(func)
@@ -87,6 +92,9 @@ class Noise(TorchDispatchMode):
     def _perturb(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype not in RELATIVE or not tensor.numel():
             return tensor
+        if self._flushes:  # torch's loops over few elements do not
+            is_denormal = tensor.abs() < torch.finfo(tensor.dtype).tiny
+            tensor = torch.where(is_denormal, tensor * 0.0, tensor)
         noise = torch.rand(tensor.shape, generator=self._rng, dtype=torch.float64) * 2 - 1
         noisy = tensor.double() * (1 + RELATIVE[tensor.dtype] * noise)
         # In the memory order of the original: strides of results follow those of operands.
@@ -96,6 +104,30 @@ class Noise(TorchDispatchMode):
         """As `_perturb`, in place, for what the call itself will write to."""
         if tensor.dtype in RELATIVE:
             tensor.copy_(self._perturb(tensor))
+
+
+class Apart(Noise):
+    """Noise between the parts of calls that torch can take apart, too.
+
+    Other implementations round in other places inside, and what they compute may cancel there.
+    """
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        whole = not _rounds(func) or _written(func)
+        if whole or func not in decomposition_table or _is_random(func):
+            return result
+        try:
+            with self:
+                parts = decomposition_table[func](*args, **kwargs)
+        except (RuntimeError, TypeError):  # not for these types
+            return result
+        pytree.tree_map(_round_into, result, parts)
+        return result
+
+
+def _is_random(func: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags
 
 
 def _overflow(func: Any, operand: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
@@ -114,7 +146,7 @@ class Wide(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if not _rounds(func) or torch.Tag.nondeterministic_seeded in func.tags:
+        if not _rounds(func) or _is_random(func):
             return func(*args, **kwargs)
         wide_args, wide_kwargs = pytree.tree_map_only(torch.Tensor, _widen, (list(args), kwargs))
         result = func(*args, **kwargs)
@@ -137,3 +169,8 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 def _round_into(narrow: Any, wide: Any) -> None:
     if isinstance(narrow, torch.Tensor) and narrow.is_floating_point():
         narrow.copy_(wide)
+
+
+def noisy_modes() -> tuple[TorchDispatchMode, ...]:
+    """What eager runs under, one at a time, to show how far apart floats may be."""
+    return *map(Noise, range(3)), *map(Apart, range(3, 6)), Wide()

@@ -56,6 +56,12 @@ WRITES = (
 UNSETTLED_SIGNS = ("F.gelu", "maximum", "minimum", "max=", "min={", "amax", "amin", "+ 0", "0 - ")
 """Where the sign of zero depends in eager on the number of elements, or is XLA's by the README."""
 
+UNSETTLED_STRIDES = ("copysign", "//", "rounding_mode", "logical_")
+"""Where torch's own tracing errs about strides, by the README."""
+
+ZERO_GRADIENTS = ("rounding_mode", "//", "floor", "ceil", "trunc", "round", "sign", "sgn")
+"""Calls whose gradient is zero, which torch adds to that of the other readers of their operand."""
+
 VIEWED_INPUTS = (
     "{0}.t()",
     "{0}.transpose(0, -1)",

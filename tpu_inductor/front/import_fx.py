@@ -113,7 +113,7 @@ def _call_text(node: Node) -> tuple[str, str, str]:
 def _import_call(state: _Import, node: Node) -> Any:
     value = node.meta.get("val")
     if isinstance(value, SYMBOLIC) and is_sized(value, state.sizes):
-        return evaluate(value, state.sizes)
+        return _evaluate_number(node, value, state.sizes)
     args, kwargs = _map_arguments(state, (node.args, node.kwargs))
     if node.target is operator.getitem:
         return _get_item(node, *args)
@@ -127,6 +127,14 @@ def _import_call(state: _Import, node: Node) -> Any:
     if isinstance(result, Reject):
         return _run_eagerly(state, b, node, args, kwargs, result.reason)
     return _check_result(b, node, result)
+
+
+def _evaluate_number(node: Node, value: Any, sizes: Sizes) -> Any:
+    """The number that sizes give; Reject where it divides by zero, so that torch raises."""
+    try:
+        return evaluate(value, sizes)
+    except ZeroDivisionError:
+        return Reject(f"{op_name(node.target)} of a size by zero ({origin_of(node).place})")
 
 
 def _get_item(node: Node, container: Any, index: int) -> Any:

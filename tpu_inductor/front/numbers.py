@@ -1,7 +1,8 @@
 """Python arithmetic on numbers that are known at run time, as equations on 0-d values.
 
 SymInt is i64, SymFloat is f64 and SymBool is bool. The rules are Python's: `//` and `%` round down,
-`/` gives a float. What is not listed here makes the whole graph run in torch.
+`/` gives a float, and where Python raises there is a check. What is not listed here makes the whole
+graph run in torch.
 """
 
 import math
@@ -17,6 +18,7 @@ from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value, Var
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.arithmetic import floor_quotient, floor_remainder
+from tpu_inductor.lowerings.checks import check_finite, check_number_divisor, check_radicand
 
 Rule = Callable[..., Value]
 
@@ -77,8 +79,29 @@ def _modulo(b: Builder, x: Value, y: Value) -> Value:
     return floor_remainder(b, *_unify(b, (x, y), floats=False))
 
 
+def _division(divide: Callable[[Any, Any], Any], rule: Rule) -> Rule:
+    """`rule`, which is Python's `divide`, with a check of the divisor."""
+
+    def checked(b: Builder, x: Value, y: Value) -> Value:
+        check_number_divisor(b, divide, x, y)
+        return rule(b, x, y)
+
+    return checked
+
+
+def _square_root(b: Builder, x: Value) -> Value:
+    (x,) = _unify(b, (x,), floats=True)
+    check_radicand(b, x)
+    return b.op("sqrt", x)
+
+
 def _rounding(prim: str) -> Rule:
-    return lambda b, x: b.convert(b.op(prim, b.convert(x, DType.F64)), DType.I64)
+    def rounded(b: Builder, x: Value) -> Value:
+        x = b.convert(x, DType.F64)
+        check_finite(b, x)
+        return b.convert(b.op(prim, x), DType.I64)
+
+    return rounded
 
 
 def _conversion(dtype: DType) -> Rule:
@@ -94,9 +117,9 @@ _RULES: dict[Any, Rule] = {
     operator.sub: _arithmetic("sub"),
     operator.mul: _arithmetic("mul"),
     operator.neg: _arithmetic("neg"),
-    operator.truediv: _arithmetic("div", floats=True),
-    operator.floordiv: _floor_division,
-    operator.mod: _modulo,
+    operator.truediv: _division(operator.truediv, _arithmetic("div", floats=True)),
+    operator.floordiv: _division(operator.floordiv, _floor_division),
+    operator.mod: _division(operator.mod, _modulo),
     operator.eq: _arithmetic("eq"),
     operator.ne: _arithmetic("ne"),
     operator.lt: _arithmetic("lt"),
@@ -113,5 +136,5 @@ _RULES: dict[Any, Rule] = {
     torch.sym_max: _arithmetic("max"),
     torch.sym_min: _arithmetic("min"),
     torch.sym_ite: _choose,
-    torch._sym_sqrt: _arithmetic("sqrt", floats=True),  # pyright: ignore[reportAttributeAccessIssue] made by a loop
+    torch._sym_sqrt: _square_root,  # pyright: ignore[reportAttributeAccessIssue] made by a loop
 }

@@ -139,8 +139,8 @@ class Scatter:
 class Check:
     """The integers that eager torch accepts: `count` from `start` on, modulo 2**64, and `ignored`.
 
-    A divisor may be all but 0: 2**64 - 1 integers from 1 on. Others raise `error`, "IndexError" or
-    "RuntimeError", with torch's `message`, where `{found}` stands for the integer.
+    A divisor may be all but 0: 2**64 - 1 integers from 1 on. Others raise `error`, the name of an
+    exception of Python, with torch's `message`, where `{found}` stands for the integer.
     """
 
     start: int

@@ -51,24 +51,28 @@ Value: TypeAlias = Var | Lit
 
 @dataclass(frozen=True, slots=True)
 class Eqn:
-    """`outputs = prim(inputs; attrs)`."""
+    """`outputs = prim(inputs; attrs)`.
+
+    `operands` are the inputs that are variables, without repetition, in order.
+    """
 
     prim: str
     inputs: tuple[Value, ...]
     outputs: tuple[Var, ...]
     attrs: Attrs
     origin: Origin = field(compare=False)
+    operands: tuple[Var, ...] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Asked for many times as often as equations are made.
+        operands = tuple(dict.fromkeys([v for v in self.inputs if isinstance(v, Var)]))
+        object.__setattr__(self, "operands", operands)
 
     @property
     def out(self) -> Var:
         """The result of an equation that has one."""
         (out,) = self.outputs
         return out
-
-    @property
-    def operands(self) -> tuple[Var, ...]:
-        """The inputs that are variables, without repetition, in order."""
-        return tuple(dict.fromkeys(v for v in self.inputs if isinstance(v, Var)))
 
     def __str__(self) -> str:
         outs = ", ".join(f"{v.name}: {v.type}" for v in self.outputs)

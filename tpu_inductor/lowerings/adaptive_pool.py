@@ -13,7 +13,7 @@ from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value
 from tpu_inductor.graph.types import DType
 from tpu_inductor.lowerings.dims import DYNAMIC, Size, is_dynamic
-from tpu_inductor.lowerings.reduction import accumulator
+from tpu_inductor.lowerings.reduction import accumulator, from_zero
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.slice import spread
 
@@ -72,6 +72,8 @@ def _adaptive(b: Builder, x: Value, spatial: int) -> Value | Reject:
     total = b.convert(x, wide)
     for dim, _, count in pairs:
         total = _window_sums(b, total, dim, count)
+    if all(extent < 2 * count for _, extent, count in pairs):  # a window may be one element
+        total = from_zero(b, total)
     for dim, extent, count in pairs:
         total = b.op("div", total, _sizes(b, extent, count, dim, wide, rank))
     return b.convert(total, out.dtype)

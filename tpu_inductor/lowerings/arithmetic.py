@@ -40,13 +40,20 @@ def add(b: Builder, x: Any, other: Any, alpha: Any = 1) -> Value:
     return pointwise(b, lambda p, q: add_values(b, p, _scaled(b, q, alpha)), x, other)
 
 
+_NO_DIFFERENCE = Reject("torch refuses the difference of two bools")
+
+
 @lowering(aten.sub.Tensor, aten.sub.Scalar)
-def sub(b: Builder, x: Any, other: Any, alpha: Any = 1) -> Value:
+def sub(b: Builder, x: Any, other: Any, alpha: Any = 1) -> Value | Reject:
+    if b.out[0].dtype is DType.BOOL:
+        return _NO_DIFFERENCE
     return pointwise(b, lambda p, q: b.op("sub", p, _scaled(b, q, alpha)), x, other)
 
 
 @lowering(aten.rsub.Tensor, aten.rsub.Scalar)
-def rsub(b: Builder, x: Any, other: Any, alpha: Any = 1) -> Value:
+def rsub(b: Builder, x: Any, other: Any, alpha: Any = 1) -> Value | Reject:
+    if b.out[0].dtype is DType.BOOL:
+        return _NO_DIFFERENCE
     return pointwise(b, lambda p, q: b.op("sub", q, _scaled(b, p, alpha)), x, other)
 
 

@@ -1,14 +1,18 @@
 """What eager torch refuses on the CPU: indices out of range, targets that are no class, divisors 0.
 
-Each function adds the check of one family of operators, with torch's exception and words. Where the
-builder has no checks (TPU targets, unless asked for) they add nothing.
+Also what Python refuses of numbers that were taken from tensors. Each function adds the check of
+one family of operators, with torch's exception and words. Where the builder has no checks (TPU
+targets, unless asked for) they add nothing.
 """
 
-from math import prod
+from collections.abc import Callable
+from math import inf, prod
+from typing import Any
 
 from tpu_inductor.graph.attrs import Check
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Lit, Value
+from tpu_inductor.graph.types import DType
 
 ALL_BUT_ONE = (1 << 64) - 1
 
@@ -106,6 +110,51 @@ def check_unpooled(b: Builder, index: Value, plane: tuple[int, ...]) -> None:
 
 def check_divisor(b: Builder, divisor: Value) -> None:
     """Of quotients and remainders of integers, unless they have no elements."""
-    is_sound = isinstance(divisor, Lit) and divisor.value != 0
-    if divisor.type.dtype.is_int and b.out[0].size and not is_sound:
+    if divisor.type.dtype.is_int and b.out[0].size and not _is_sound(divisor):
         b.check(divisor, Check(1, ALL_BUT_ONE, "RuntimeError", "ZeroDivisionError"))
+
+
+def _is_sound(divisor: Value) -> bool:
+    return isinstance(divisor, Lit) and divisor.value != 0
+
+
+def check_number_divisor(
+    b: Builder, divide: Callable[[Any, Any], Any], dividend: Value, divisor: Value
+) -> None:
+    """Of `divide` of Python numbers, which also raises at a float that is zero."""
+    if _is_sound(divisor):
+        return
+    words = _zero_division(divide, dividend.type.dtype, divisor.type.dtype)
+    if divisor.type.dtype is DType.I64:
+        b.check(divisor, Check(1, ALL_BUT_ONE, "ZeroDivisionError", words))
+    else:
+        _forbid(b, b.op("eq", divisor, b.lit(0, divisor.type.dtype)), "ZeroDivisionError", words)
+
+
+def _zero_division(divide: Callable[[Any, Any], Any], dividend: DType, divisor: DType) -> str:
+    """What this version of Python says where it divides such a number by zero."""
+    one, zero = 1.0 if dividend.is_float else 1, 0.0 if divisor.is_float else 0
+    try:
+        divide(one, zero)
+    except ZeroDivisionError as error:
+        return str(error)
+    raise AssertionError("Python divides no number by zero")
+
+
+def check_finite(b: Builder, number: Value) -> None:
+    """Of a Python float that becomes an integer."""
+    words = "cannot convert float {} to integer"
+    _forbid(b, b.op("ne", number, number), "ValueError", words.format("NaN"))
+    magnitude = b.op("abs", number)
+    is_infinite = b.op("eq", magnitude, b.lit(inf, number.type.dtype))
+    _forbid(b, is_infinite, "OverflowError", words.format("infinity"))
+
+
+def check_radicand(b: Builder, number: Value) -> None:
+    """Of the square root of a Python float."""
+    is_negative = b.op("lt", number, b.lit(0, number.type.dtype))
+    _forbid(b, is_negative, "ValueError", "math domain error")
+
+
+def _forbid(b: Builder, condition: Value, error: str, words: str) -> None:
+    b.check(b.convert(condition, DType.I64), Check(0, 1, error, words))

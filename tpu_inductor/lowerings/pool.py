@@ -15,7 +15,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Value, Var
 from tpu_inductor.graph.types import DType, Scalar
-from tpu_inductor.lowerings.reduction import accumulator
+from tpu_inductor.lowerings.reduction import accumulator, from_zero
 from tpu_inductor.lowerings.registry import lowering
 from tpu_inductor.lowerings.scatter import write
 from tpu_inductor.lowerings.scatter_reduce import lowest
@@ -248,7 +248,7 @@ def _avg_pool(
             part = b.op("add", part, _place(b, total, w, at))
         total = part
     count = b.lit(override, wide) if override else _divisor(b, windows, include_pad, wide, out.rank)
-    return b.convert(_divide(b, total, count), out.dtype)
+    return b.convert(from_zero(b, _divide(b, total, count)), out.dtype)
 
 
 @lowering(aten.avg_pool2d.default)

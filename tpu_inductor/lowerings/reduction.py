@@ -47,10 +47,17 @@ def reduced_size(x: Value, dims: Sequence[int]) -> int:
 
 def sum_over(b: Builder, x: Value, dims: Sequence[int], keepdims: bool = False) -> Value:
     """The sum of `x` over `dims`. Of one element too it is a sum from zero, which is never -0.0."""
-    if x.type.dtype.is_float and reduced_size(x, dims) == 1:
-        zero = b.lit(0, x.type.dtype)
-        x = b.op("select", b.op("eq", x, zero), zero, x)
+    if reduced_size(x, dims) == 1:
+        x = from_zero(b, x)
     return b.reduce("reduce_sum", x, dims, keepdims)
+
+
+def from_zero(b: Builder, x: Value) -> Value:
+    """0 + x, which is never -0.0, and which XLA does not drop."""
+    if not x.type.dtype.is_float:
+        return x
+    zero = b.lit(0, x.type.dtype)
+    return b.op("select", b.op("eq", x, zero), zero, x)
 
 
 def mean_over(b: Builder, x: Value, dims: Sequence[int], keepdims: bool = False) -> Var:

@@ -244,7 +244,9 @@ def _cut(b: Builder, src: Value, shape: Shape) -> Value:
 
 
 def shaped_updates(b: Builder, src: Number, dtype: DType, shape: Shape) -> Var:
-    """`src`, cut or spread to the `shape` of an index."""
+    """`src`, cut or spread to the `shape` of an index; of an empty one torch asks nothing of it."""
+    if 0 in shape:
+        return b.full(shape, dtype, 0)
     if isinstance(src, Var | Lit) and src.type.rank:
         return b.tensor(_cut(b, b.convert(src, dtype), shape))
     return b.broadcast_to(as_operand(b, src, dtype), shape)

@@ -68,7 +68,10 @@ class Unifier:
 
     def fresh(self, type: TensorType) -> Dims:
         """New factors for the dimensions of a value, none for those of extent 1."""
-        return tuple((Factor(next(self.ids), n),) if n > 1 else () for n in type.dims)
+        return tuple((self.fresh_factor(n),) if n > 1 else () for n in type.dims)
+
+    def fresh_factor(self, size: int) -> Factor:
+        return Factor(next(self.ids), size)
 
     def resolve(self, factors: Iterable[Factor]) -> tuple[Factor, ...]:
         """The factors that now stand for `factors`."""
@@ -162,7 +165,7 @@ class Unifier:
         small, large, rest_of = (y, x, a) if x.size > y.size else (x, y, b)
         if large.size % small.size:
             raise Mismatch
-        rest = Factor(next(self.ids), large.size // small.size)
+        rest = self.fresh_factor(large.size // small.size)
         self._set(large, (small, rest))
         rest_of.insert(0, rest)
 

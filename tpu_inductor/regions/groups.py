@@ -9,7 +9,7 @@ dimensions, and a join costs what the smaller group and its boundary are.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -110,23 +110,27 @@ def build_group(
     if isinstance(factoring, Reject):
         return factoring
     readings = {(order[a.eqn], a.slot): dims for a, dims in factoring.accesses.items()}
+    facts = _facts_of(order, eqns, factoring)
+    return assemble_group(wiring, compute, members, factoring.values, readings, facts)
+
+
+def assemble_group(
+    wiring: Wiring,
+    compute: set[int],
+    members: set[int],
+    values: dict[Var, Dims],
+    readings: dict[Reading, Dims],
+    facts: Facts,
+) -> Group:
+    """The group of equations of which all is known that their factors tell."""
     reads: dict[Var, Counter[Dims]] = {}
     for (i, slot), dims in readings.items():
         reads.setdefault(cast(Var, wiring.graph.eqns[i].inputs[slot]), Counter())[dims] += 1
     outputs: dict[Dims, dict[Var, None]] = {}
     for v in wiring.outputs(compute):
-        outputs.setdefault(factoring.values[v], {})[v] = None
-    return Group(
-        0,
-        compute,
-        members,
-        factoring.values,
-        readings,
-        reads,
-        Counter(v for i in compute for v in wiring.bases[i]),
-        outputs,
-        _facts_of(order, eqns, factoring),
-    )
+        outputs.setdefault(values[v], {})[v] = None
+    uses = Counter(v for i in compute for v in wiring.bases[i])
+    return Group(0, compute, members, values, readings, reads, uses, outputs, facts)
 
 
 def _facts_of(order: list[int], eqns: tuple[Eqn, ...], factoring: Factoring) -> Facts:
@@ -156,6 +160,32 @@ def _facts_of(order: list[int], eqns: tuple[Eqn, ...], factoring: Factoring) -> 
         tuple(dots),
         reductions,
         any(e.prim in ARG_REDUCE for e in eqns),
+    )
+
+
+def rename_dims(dims: Dims, names: Mapping[Factor, Factor]) -> Dims:
+    return tuple([tuple([names[f] for f in dim]) for dim in dims])
+
+
+def move_facts(
+    facts: Facts, names: Mapping[Factor, Factor], places: Mapping[int, int] | Sequence[int]
+) -> Facts:
+    """The facts of other equations, for each of these one in its place, with factors of theirs."""
+
+    def of(dims: Dims) -> Dims:
+        return rename_dims(dims, names)
+
+    return Facts(
+        frozenset(map(of, facts.values)),
+        Counter({of(dims): n for dims, n in facts.accesses.items()}),
+        frozenset(names[f] for f in facts.factors),
+        frozenset(names[f] for f in facts.reduced),
+        frozenset(names[f] for f in facts.contracted),
+        tuple(
+            Product(places[p.index], p.attrs, of(p.lhs), of(p.rhs), of(p.out)) for p in facts.dots
+        ),
+        {(of(a), of(b)): places[i] for (a, b), i in facts.reductions.items()},
+        facts.searches,
     )
 
 

@@ -22,6 +22,7 @@ from tpu_inductor.regions.groups import Group, build_group, factoring_of
 from tpu_inductor.regions.mosaic import reject_for_mosaic
 from tpu_inductor.regions.proposal import Context, Proposal, find_boundary, join_groups
 from tpu_inductor.regions.rules import JOIN_RULES, STREAM_RULES, LongRows
+from tpu_inductor.regions.seeds import Form, Seed, form_of
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.target import TpuTarget
 
@@ -47,6 +48,7 @@ class Grower:
 
     context: Context
     versions: Iterator[int] = field(default_factory=itertools.count)
+    seeds: dict[Form, Seed] = field(default_factory=dict[Form, Seed])
 
     @staticmethod
     def of(wiring: Wiring, target: TpuTarget) -> "Grower":
@@ -120,8 +122,23 @@ class Grower:
 
         A view that would break an axis apart is left to XLA: first on one operand, then on all.
         """
-        chains = [self._closure(v) for v in self.context.wiring.graph.eqns[index].operands]
+        wiring, unifier = self.context.wiring, self.context.unifier
+        chains = [self._closure(v) for v in wiring.graph.eqns[index].operands]
         every = frozenset[int]().union(*chains)
+        order = (*sorted(every), index)
+        form = form_of(wiring, order)
+        if form in self.seeds:
+            group = self.seeds[form].plant(wiring, unifier, order)
+            group.version = next(self.versions)
+            return group
+        found = self._alone_with(index, every, chains)
+        if isinstance(found, Group):
+            self.seeds[form] = Seed.of(found, wiring, order)
+        return found
+
+    def _alone_with(
+        self, index: int, every: frozenset[int], chains: list[frozenset[int]]
+    ) -> Group | Reject:
         without = [every - chain for chain in chains if chain]
         refusal = Reject("no closure")
         for closure in dict.fromkeys([every, *without, frozenset[int]()]):

@@ -16,7 +16,10 @@ from tpu_inductor.graph.checks import allows
 from tpu_inductor.graph.core import Eqn
 from tpu_inductor.runtime.adapters.protocol import Array, Launch
 
-_ERRORS: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
+_ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error
+    for error in (IndexError, OverflowError, RuntimeError, ValueError, ZeroDivisionError)
+}
 
 
 def raise_failures(launch: Launch, program: Program) -> Launch:

@@ -1,4 +1,4 @@
-"""Cycles that a TensorCore computes for in one grid step of a schedule."""
+"""Cycles that a TensorCore computes for in one grid point of a schedule."""
 
 import math
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from tpu_inductor.schedule.precision import passes
 from tpu_inductor.schedule.rates import (
     CHUNK_CYCLES,
     LOAD_CYCLES,
+    POINT_CYCLES,
     PUSH_CYCLES,
     SIMPLE,
-    STEP_CYCLES,
     STORE_CYCLES,
     matmul_rates,
     primitive_cycles,
@@ -44,7 +44,7 @@ INTERLEAVED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Cycles of a nest in one grid step.
+    """Cycles of a nest in one grid point.
 
     `product` are those of the systolic arrays, `beside` of the vector unit in every block, which
     products may hide, `after` its share of what follows the last block. `fixed` is bookkeeping.
@@ -70,32 +70,32 @@ class Work:
         return Work(*(n * part for part in parts))
 
 
-def step_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
-    """Cycles of one grid step; what follows the last of several is spread over them."""
+def point_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
+    """Cycles of one grid point; what follows the last of several is spread over them."""
     work = _nest(schedule, schedule.nest, target)
     beside = work.beside + _transfers(schedule, target)
     if not work.product:
-        return STEP_CYCLES + work.fixed + beside + work.after
+        return POINT_CYCLES + work.fixed + beside + work.after
     if any(isinstance(n, Interleave) for n in walk(schedule.nest)):
         longer, shorter = max(work.product, beside), min(work.product, beside)
-        return STEP_CYCLES + work.fixed + longer + INTERLEAVED * shorter + work.after
+        return POINT_CYCLES + work.fixed + longer + INTERLEAVED * shorter + work.after
     rates = matmul_rates(target)
     gathered = sum(_registers(c.shape, target) for c in schedule.carries)
     exposed = rates.exposed / max(
         (n.unroll for n in walk(schedule.nest) if isinstance(n, Loop)), default=1
     )
     product = work.product + work.fill + rates.accumulate * gathered
-    return STEP_CYCLES + work.fixed + product + exposed * beside + work.after
+    return POINT_CYCLES + work.fixed + product + exposed * beside + work.after
 
 
 def vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
-    """Cycles of the vector unit in one grid step."""
+    """Cycles of the vector unit in one grid point."""
     work = _nest(schedule, schedule.nest, target)
     return work.beside + work.after + _transfers(schedule, target)
 
 
-def grid_steps(schedule: TileSchedule) -> int:
-    """Steps of the grid."""
+def grid_points(schedule: TileSchedule) -> int:
+    """Points of the grid."""
     return math.prod(schedule.axis(name).blocks for name in schedule.grid)
 
 

@@ -1,8 +1,8 @@
 """An estimate of a kernel's time from its schedule, for choosing among schedules.
 
 Bytes follow from the index maps: the pipeline fetches a block again whenever its index changes from
-one grid step to the next. `compute` says how long a step computes, `overlap` what that hides of the
-copies. The result is an estimate, never a measurement.
+one grid point to the next. `compute` says how long a point computes, `overlap` what that hides of
+the copies. The result is an estimate, never a measurement.
 """
 
 import math
@@ -12,7 +12,7 @@ from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.prims import PRIMS, Kind
 from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.blocks import is_copied
-from tpu_inductor.schedule.compute import grid_steps, step_cycles
+from tpu_inductor.schedule.compute import grid_points, point_cycles
 from tpu_inductor.schedule.overlap import Stream, pipelined_us
 from tpu_inductor.schedule.rates import ROW_COPY_US
 from tpu_inductor.schedule.storage import stored_dtype
@@ -48,11 +48,12 @@ def estimate(schedule: TileSchedule, target: TpuTarget) -> Cost:
     traffic = sum(_fetches(schedule, o) * _block_bytes(schedule, o, target) for o in operands)
     if not target.is_tpu:
         return Cost(flops, transcendentals, traffic, traffic / (target.hbm_gbps * 1e3))
-    steps = -(-grid_steps(schedule) // _cores(schedule, target))
-    step_us = step_cycles(schedule, target) / target.clock_mhz
+    points = -(-grid_points(schedule) // _cores(schedule, target))
+    point_us = point_cycles(schedule, target) / target.clock_mhz
     streams = [_stream(schedule, o, target) for o in operands]
     copied_us = ROW_COPY_US * sum(is_copied(o, target) for o in operands)
-    return Cost(flops, transcendentals, traffic, pipelined_us(steps, step_us, streams) + copied_us)
+    time_us = pipelined_us(points, point_us, streams) + copied_us
+    return Cost(flops, transcendentals, traffic, time_us)
 
 
 def _cores(schedule: TileSchedule, target: TpuTarget) -> int:
@@ -75,7 +76,7 @@ def _innermost(schedule: TileSchedule, operand: Operand) -> int:
 
 
 def _period(schedule: TileSchedule, operand: Operand) -> int:
-    """Grid steps between two blocks of an operand; 0 where there is one block."""
+    """Grid points between two blocks of an operand; 0 where there is one block."""
     innermost = _innermost(schedule, operand)
     if innermost < 0:
         return 0

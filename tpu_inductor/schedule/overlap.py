@@ -1,10 +1,10 @@
-"""The time of a pipelined kernel: copies run beside the steps that compute.
+"""The time of a pipelined kernel: copies run beside the points that compute.
 
-    step i:  start fetching block i+1 | wait for block i | compute | start writing | wait for the
-             block written a step ago
+    point i: start fetching block i+1 | wait for block i | compute | start writing | wait for the
+             block written a point before
 
 Copies share one channel in order and arrive a latency later. With one block in flight the channel
-idles for that latency unless a step computes for longer, which is why small blocks are ruinous.
+idles for that latency unless a point computes for longer, which is why small blocks are ruinous.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from tpu_inductor.schedule.rates import DMA_LATENCY_US
 
 WATCHED = 64
-"""Steps that are followed one by one; the rest go at the pace of the last of them."""
+"""Points that are followed one by one; the rest go at the pace of the last of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One operand's blocks: the copy of one takes `copy_us`, and every `period` steps one is due.
+    """One operand's blocks: the copy of one takes `copy_us`, and every `period` points one is due.
 
     `period` 0 is a block that is copied once.
     """
@@ -27,33 +27,33 @@ class Stream:
     period: int
     is_output: bool
 
-    def is_due(self, step: int) -> bool:
-        """Whether `step` has another block than the step before it."""
-        return step == 0 or (self.period > 0 and step % self.period == 0)
+    def is_due(self, point: int) -> bool:
+        """Whether `point` has another block than the point before it."""
+        return point == 0 or (self.period > 0 and point % self.period == 0)
 
-    def copies(self, steps: int) -> int:
-        return -(-steps // self.period) if self.period else 1
+    def copies(self, points: int) -> int:
+        return -(-points // self.period) if self.period else 1
 
 
-def pipelined_us(steps: int, step_us: float, streams: Sequence[Stream]) -> float:
-    """Microseconds of `steps` grid steps that compute for `step_us` each."""
-    followed = min(steps, WATCHED)
+def pipelined_us(points: int, point_us: float, streams: Sequence[Stream]) -> float:
+    """Microseconds of `points` grid points that compute for `point_us` each."""
+    followed = min(points, WATCHED)
     clock = _Clock()
     ready = _fetch(clock, streams, 0)
     half = 0.0
-    for step in range(followed):
-        arriving = _fetch(clock, streams, step + 1) if step + 1 < steps else 0.0
-        clock.now = max(clock.now, ready) + step_us
-        _write(clock, streams, step, steps)
+    for point in range(followed):
+        arriving = _fetch(clock, streams, point + 1) if point + 1 < points else 0.0
+        clock.now = max(clock.now, ready) + point_us
+        _write(clock, streams, point, points)
         ready = max(arriving, clock.now)
-        if step == followed // 2 - 1:
+        if point == followed // 2 - 1:
             half = clock.now
-    if steps == followed:
+    if points == followed:
         return max(clock.now, clock.written, clock.free)
     pace = (clock.now - half) / (followed - followed // 2)
     # What is fetched too rarely to be seen above still needs the channel.
-    channel = sum(s.copy_us * s.copies(steps) for s in streams)
-    return max(clock.now + pace * (steps - followed), channel) + DMA_LATENCY_US
+    channel = sum(s.copy_us * s.copies(points) for s in streams)
+    return max(clock.now + pace * (points - followed), channel) + DMA_LATENCY_US
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class _Clock:
         return self.free + DMA_LATENCY_US
 
 
-def _fetch(clock: _Clock, streams: Sequence[Stream], step: int) -> float:
-    due = [s for s in streams if not s.is_output and s.is_due(step)]
+def _fetch(clock: _Clock, streams: Sequence[Stream], point: int) -> float:
+    due = [s for s in streams if not s.is_output and s.is_due(point)]
     return max((clock.copy(s.copy_us) for s in due), default=0.0)
 
 
-def _write(clock: _Clock, streams: Sequence[Stream], step: int, steps: int) -> None:
-    due = [s for s in streams if s.is_output and (step + 1 == steps or s.is_due(step + 1))]
+def _write(clock: _Clock, streams: Sequence[Stream], point: int, points: int) -> None:
+    due = [s for s in streams if s.is_output and (point + 1 == points or s.is_due(point + 1))]
     if due:
         before = clock.written
         clock.written = max(clock.copy(s.copy_us) for s in due)

@@ -15,8 +15,8 @@ DMA_LATENCY_US = 1.0
 ROW_COPY_US = 1.0
 """XLA's copy between a vector and a matrix of one row; by the deviceless clock, on every chip."""
 
-STEP_CYCLES = 190
-"""Grid bookkeeping of one step, and filling and draining the units."""
+POINT_CYCLES = 190
+"""Grid bookkeeping of one point, and filling and draining the units."""
 
 CHUNK_CYCLES = 150
 """The same for one turn of the loop over a block."""

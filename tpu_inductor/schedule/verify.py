@@ -82,7 +82,7 @@ def _verify_scratch(schedule: TileSchedule, target: TpuTarget) -> None:
 
 
 def _verify_written_once(schedule: TileSchedule, operand: Operand) -> None:
-    """A result that lacks a parallel grid axis would be written by every step of it."""
+    """A result that lacks a parallel grid axis would be written at every point of it."""
     for name in schedule.grid:
         if name not in schedule.folded and name not in operand.present:
             raise InvalidIR(f"{schedule.region.name}: {operand.var} is written again along {name}")

@@ -9,7 +9,7 @@ from tpu_inductor.graph.core import Var
 from tpu_inductor.graph.prims import ARG_REDUCE, PRIMS, Kind
 from tpu_inductor.graph.types import DType
 from tpu_inductor.regions.factors import flat
-from tpu_inductor.schedule.compute import grid_steps, ideal_product_cycles, vector_cycles
+from tpu_inductor.schedule.compute import grid_points, ideal_product_cycles, vector_cycles
 from tpu_inductor.schedule.nest import Compute, product_of
 from tpu_inductor.schedule.rates import DMA_LATENCY_US, matmul_rates
 from tpu_inductor.schedule.types import TileSchedule
@@ -80,7 +80,7 @@ def _vector_cycles(schedule: TileSchedule, target: TpuTarget) -> float:
     search = SEARCH_6 if target.generation >= 6 else SEARCH
     registers = searched / (target.lanes * target.sublanes(DType.F32))
     return max(
-        grid_steps(schedule) * vector_cycles(schedule, target), target.cores * search * registers
+        grid_points(schedule) * vector_cycles(schedule, target), target.cores * search * registers
     )
 
 

@@ -1,7 +1,7 @@
 """The CPU's template: the whole iteration space in one block.
 
-XLA:CPU compiles a kernel with one grid step, run in Pallas' interpret mode, as it compiles the same
-mathematics without Pallas; every further step copies whole arrays.
+XLA:CPU compiles a kernel with one grid point, run in Pallas' interpret mode, as it compiles the
+same mathematics without Pallas; every further point copies whole arrays.
 """
 
 from collections.abc import Iterator
