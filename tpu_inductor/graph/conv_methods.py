@@ -4,7 +4,8 @@
     product   a matrix product of the input's windows, copied side by side, with the weights
     rows      the same, with the windows in the order in which the weights lie
     taps      the input, shifted and weighted, summed over the places of the window
-    torch     torch's own library, between two programs
+    torch     torch's own library, between two programs; the gradients that it computes are
+              torch_transposed and torch_weight_gradient, see conv_gradients
 
 What a method costs beyond its multiplications is what it copies: the library turns the weights, a
 product copies every window. So few windows are copied and many are not. Measured for XLA:CPU of jax
@@ -57,6 +58,7 @@ import math
 from dataclasses import replace
 
 from tpu_inductor.graph import attrs as A
+from tpu_inductor.graph.conv_gradients import choose_torch_gradient
 from tpu_inductor.graph.types import DType, TensorType
 
 MAX_TAPS = 64
@@ -79,6 +81,10 @@ TORCH_WEIGHTS, TORCH_DENSE_WORK = 1 << 19, 100_000_000
 """Weights, and multiply-adds, of any other convolution from which it is."""
 
 
+TORCH_METHODS = ("torch", "torch_transposed", "torch_weight_gradient")
+"""Those that are calls between two programs."""
+
+
 _MANY_WINDOWS = "many windows for each weight"
 
 
@@ -89,7 +95,10 @@ def choose_method(
     outputs, _, *window = w.dims
     taps, places = math.prod(window), math.prod(out.dims[1:-1])
     is_symmetric = all(low == high >= 0 for low, high in attrs.padding)
-    may_use_torch = may_use_torch and is_symmetric and x.dtype is DType.F32
+    may_use_torch = may_use_torch and x.dtype is DType.F32
+    if may_use_torch and (gradient := choose_torch_gradient(attrs, x, w, out)):
+        return gradient
+    may_use_torch = may_use_torch and is_symmetric
     if _is_depthwise(attrs, x, w):
         if may_use_torch and taps * out.size >= TORCH_WORK:
             return replace(attrs, method="torch", why="one channel a group: torch is faster")
