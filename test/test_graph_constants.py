@@ -1,7 +1,9 @@
 """Constants are copied for each of their readers."""
 
+import torch
 from kernel_graphs import I32, build, tensor
 
+from tpu_inductor.graph import attrs as A
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.constants import copy_constants
 from tpu_inductor.graph.core import Graph
@@ -27,4 +29,14 @@ def test_positions_along_two_axes_become_two_values():
 
 def test_a_constant_with_one_reader_stays():
     graph = build(lambda b: b.op("add", tensor(b, "x", (8,), I32), b.iota((8,), I32, 0)))
+    assert copy_constants(graph.eqns, graph.inputs) == graph.eqns
+
+
+def test_calls_of_torch_stay():
+    def shift(b: Builder):
+        x, y = tensor(b, "x", (8,), I32), b.iota((8,), I32, 0)
+        call = A.EagerCall(torch.ops.aten.add.Tensor, (A.Hole(0), A.Hole(1)), (), "test", False)
+        return b.eager(call, (x, y), [x.type])[0]
+
+    graph = build(shift)
     assert copy_constants(graph.eqns, graph.inputs) == graph.eqns

@@ -2,7 +2,7 @@
 
 import kernel_graphs as K
 from gates import V5E
-from kernel_graphs import build, tensor
+from kernel_graphs import BF16, build, tensor
 
 from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
@@ -55,6 +55,24 @@ def test_equal_regions_are_scheduled_once():
         schedule = scheduled.schedules[region.name]
         assert schedule == default(region)
         assert tuple(o.var for o in schedule.inputs) == region.inputs
+
+
+def projections(b: Builder):
+    """Products of one matrix with two of their own, whose contracted axis is cut."""
+    x = tensor(b, "x", (4096, 4096), BF16)
+    return [K.dot(b, x, tensor(b, f"w{i}", (4096, 1024), BF16)) for i in range(2)]
+
+
+def test_a_fold_of_an_equal_region_takes_that_regions_values():
+    made = partition(build(projections))
+    default = choose_by_estimate(V5E, templates_for(V5E))
+    scheduled = assign_schedules(made, default)
+    verify_schedules(scheduled, V5E)
+    assert len(scheduled.schedules) == 2
+    for region in scheduled.partition.regions:
+        schedule = scheduled.schedules[region.name]
+        assert schedule.carries
+        assert schedule == default(region)
 
 
 def test_equal_regions_are_rejected_for_one_reason():

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Eqn, Graph, Lit, Value, Var
-from tpu_inductor.graph.prims import PRIMS, Kind
+from tpu_inductor.graph.prims import EAGER, PRIMS, Kind
 
 
 def copy_constants(eqns: tuple[Eqn, ...], inputs: tuple[Var, ...]) -> tuple[Eqn, ...]:
@@ -36,7 +36,7 @@ def copy_constants(eqns: tuple[Eqn, ...], inputs: tuple[Var, ...]) -> tuple[Eqn,
     for eqn in eqns:
         eqn = replace(eqn, inputs=tuple(map(own, eqn.inputs)))
         found.append(eqn)
-        kind = PRIMS[eqn.prim].kind
+        kind = None if eqn.prim == EAGER else PRIMS[eqn.prim].kind
         if kind is Kind.CREATE or (kind is Kind.VIEW and eqn.inputs[0] in made):
             made[eqn.out] = eqn
     return tuple(found)

@@ -12,7 +12,7 @@ from tpu_inductor.regions.region import Partition, Region, Rows, Segment, Tier
 from tpu_inductor.regions.wiring import Wiring
 from tpu_inductor.schedule.arrays import Operand
 from tpu_inductor.schedule.choose import choose_schedule
-from tpu_inductor.schedule.nest import with_operands
+from tpu_inductor.schedule.nest import with_names
 from tpu_inductor.schedule.template import Template
 from tpu_inductor.schedule.text import schedule_text
 from tpu_inductor.schedule.types import TileSchedule
@@ -102,7 +102,7 @@ def _schedule_equal(schedule: TileSchedule, first: Region, region: Region) -> Ti
 
     inputs, outputs = of(schedule.inputs), of(schedule.outputs)
     known = dict(zip((*schedule.inputs, *schedule.outputs), (*inputs, *outputs), strict=True))
-    nest = with_operands(schedule.nest, known)
+    nest = with_names(schedule.nest, known, renamed)
     return replace(schedule, region=region, inputs=inputs, outputs=outputs, nest=nest)
 
 

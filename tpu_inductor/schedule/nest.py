@@ -188,20 +188,33 @@ def grid_of(nest: Nest) -> tuple[str, ...]:
     return tuple(grid)
 
 
-def with_operands(nest: Nest, operands: Mapping[Operand, Operand]) -> Nest:
-    """The nest over other operands."""
-    return tuple(_with_operands(node, operands) for node in nest)
+def with_names(nest: Nest, operands: Mapping[Operand, Operand], values: Mapping[Var, Var]) -> Nest:
+    """The nest over other operands and with other values, as of an equal region."""
+    return tuple(_with_names(node, operands, values) for node in nest)
 
 
-def _with_operands(node: Node, operands: Mapping[Operand, Operand]) -> Node:
+def _with_names(node: Node, operands: Mapping[Operand, Operand], values: Mapping[Var, Var]) -> Node:
     if isinstance(node, (Load, Store)):
         return replace(node, operand=operands[node.operand])
+    if isinstance(node, Take):
+        return Take(_carry_with_names(node.carry, values), values[node.var])
+    if isinstance(node, Keep):
+        return Keep(_carry_with_names(node.carry, values))
     if isinstance(node, (Loop, Interleave)):
-        return replace(node, body=with_operands(node.body, operands))
+        return replace(node, body=with_names(node.body, operands, values))
     if isinstance(node, Fold):
-        each, last = (with_operands(nest, operands) for nest in (node.each, node.last))
-        return replace(node, each=each, last=last)
+        each, last = (with_names(nest, operands, values) for nest in (node.each, node.last))
+        carries = tuple(_carry_with_names(carry, values) for carry in node.carries)
+        return Fold(node.axes, carries, each, last)
     return node
+
+
+def _carry_with_names(carry: Carry, values: Mapping[Var, Var]) -> Carry:
+    """A carry of another region; those of streams, whose equations it has not, are never shared."""
+    eqn = carry.closing
+    inputs = tuple(value if isinstance(value, Lit) else values[value] for value in eqn.inputs)
+    outputs = tuple(values[value] for value in eqn.outputs)
+    return replace(carry, closing=replace(eqn, inputs=inputs, outputs=outputs))
 
 
 @dataclass(frozen=True, slots=True)

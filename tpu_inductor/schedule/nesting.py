@@ -165,6 +165,8 @@ class _Placer:
         eqns, ends = self.region.eqns, tuple(c.eqn for c in carries)
         for carry in carries:
             last.taken[eqns[carry.eqn].out] = carry
+            if not self.bindings.kept:
+                last.take(carry, eqns[carry.eqn].out)
         last.compute(leading_to(eqns, [o.var for o in late], stops=ends))
         return last.stored(late)
 
@@ -276,7 +278,7 @@ class _Run:
         if isinstance(value, Lit) or self.placer.placing.key(value, order) in self.values:
             return
         if value in self.taken:
-            self._take(self.taken[value], value)
+            self.take(self.taken[value], value)
             return
         maker = self.placer.makers.get(value)
         if maker is not None:
@@ -288,7 +290,7 @@ class _Run:
             self.loaded.add(operand)
             self.nodes.append(Load(operand))
 
-    def _take(self, carry: Carry, var: Var) -> None:
+    def take(self, carry: Carry, var: Var) -> None:
         self.nodes.append(Take(carry, var))
         self.values.add(self.placer.placing.key(var, carry.order))
 
@@ -296,7 +298,7 @@ class _Run:
         """The nodes, and the writing of `results`."""
         for var in (o.var for o in results):
             if var in self.taken:
-                self._take(self.taken[var], var)
+                self.take(self.taken[var], var)
         return (*self.nodes, *map(Store, results))
 
     def _tails(self, index: int, eqn: Eqn) -> tuple[str, ...]:
