@@ -108,6 +108,7 @@ def seeded(*shape):
 
 
 X, W, B = seeded(256, 512), seeded(256, 512), seeded(256)
+LONG = torch.randn(1, 4, 1024, 64)
 IMAGE, KERNEL = seeded(2, 8, 32, 32), seeded(4, 8, 3, 3)
 ROW, CHANNEL, MATRIX, INDEX = seeded(512), seeded(8), seeded(16, 16), torch.arange(64)
 
@@ -125,8 +126,9 @@ TABLE = {
     ],
     "matmul with bias, activation, residual or cast": [lambda: F.gelu(F.linear(X, W, B))],
     "matmul alone": [lambda: X @ W.T],
-    "scaled dot product attention": [
-        lambda: F.scaled_dot_product_attention(IMAGE, IMAGE, IMAGE),
+    "attention, by SDPA or by hand": [
+        lambda: F.scaled_dot_product_attention(LONG, LONG, LONG),
+        lambda: torch.softmax(LONG @ LONG.mT, -1) @ LONG,
     ],
     "views": [lambda: X.t().reshape(-1, 16)],
     "cat, slice, pad, flip": [lambda: torch.cat([X, W]), lambda: F.pad(X, (1, 1)).flip(0)],

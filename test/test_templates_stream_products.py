@@ -152,7 +152,7 @@ def test_a_window_is_visited_alone():
 def test_keys_that_the_memory_cannot_hold_go_by_in_blocks():
     p = PROGRAMS["causal"]
     graph, inputs = trace(p.function, *qkv(queries=128, keys=4096))
-    chip = small_target(2 << 20)
+    chip = small_target(6 << 20)
     compiled = compile_graph(graph, chip)
     (fold,) = folds_of(compiled.only.nest)
     assert isinstance(fold, Fold)

@@ -12,6 +12,7 @@ from tpu_inductor.errors import Reject
 from tpu_inductor.graph.builder import Builder
 from tpu_inductor.graph.core import Eqn, Graph, Value, Var
 from tpu_inductor.graph.prims import ENDING, PRIMS
+from tpu_inductor.graph.simplify import drop_dead
 from tpu_inductor.regions.chains import find_chains
 from tpu_inductor.regions.factor_rules import FACTOR_RULES
 from tpu_inductor.regions.factors import Factor, factorise, flat
@@ -38,7 +39,7 @@ def copy_shared_chains(graph: Graph) -> Graph:
     if not ends:
         return graph
     eqns = (e for i, eqn in enumerate(graph.eqns) for e in (ends.get(i, eqn), *copies.get(i, ())))
-    return replace(graph, eqns=tuple(eqns))
+    return drop_dead(replace(graph, eqns=tuple(eqns)))
 
 
 def _other_ends(wiring: Wiring, chain: frozenset[int]) -> Iterator[tuple[int, ...]]:
