@@ -3,7 +3,7 @@
 python benchmarks/attention.py --chips v5e,v6e --lengths 4096 [--backward] [--json attention.json]
 
 Microseconds of the Pallas kernels for 32 heads of width 128 in bfloat16; 4 heads are compiled.
-JAX's kernel (jax.experimental.pallas.ops.tpu.flash_attention) gets the best of several block sizes.
+JAX's kernel (jax.experimental.pallas.ops.tpu.flash_attention) gets the best of three square blocks.
 """
 
 import argparse
