@@ -28,6 +28,11 @@ class KernelAxes:
     def axis(self, name: str) -> Axis:
         return next(a for a in self.axes if a.name == name)
 
+    @property
+    def of_matrices(self) -> frozenset[str]:
+        """The axes of the products; the others are squeezed."""
+        return frozenset(n for p in self.products.values() for n in p.names)
+
     def along(self, dims: Dims) -> frozenset[str]:
         """The axes that a value with these dimensions has."""
         factors = flat(dims)

@@ -183,8 +183,7 @@ class _Placer:
         if not self.bindings.kept:
             ending = (i for i, e in enumerate(eqns) if PRIMS[e.prim].kind in ENDING)
             return tuple(self._carry(i, eqns[i]) for i in ending)
-        makers = {eqn.outputs[0]: i for i, eqn in enumerate(eqns)}
-        return tuple(self._carry(makers[k.new], k.closing, k) for k in self.bindings.kept)
+        return tuple(self._carry(self.makers[k.new], k.closing, k) for k in self.bindings.kept)
 
     @property
     def placing(self) -> Placing:

@@ -24,12 +24,16 @@ Key: TypeAlias = tuple[Pattern, Value]
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """The orders of a region's values. `sides` has those in which contractions read operands."""
+    """The orders of a region's values. `sides` has those in which contractions read operands.
+
+    `news` has what is kept next by what was kept of the blocks before, which lies alike.
+    """
 
     region: Region
     factoring: Factoring
     kernel_axes: KernelAxes
     sides: Mapping[int, tuple[Order, Order]]
+    news: Mapping[Var, Var]
 
     def order_of(self, var: Var) -> Order:
         """The order in which a value of the region is computed where nobody asks for another."""
@@ -46,8 +50,7 @@ class Placing:
 
     def key(self, value: Value, order: Order) -> Key:
         """A value as it lies in `order`: the same array may serve several."""
-        news = {k.old: k.new for k in self.kernel_axes.kept}
-        made = news.get(value, value) if isinstance(value, Var) else None
+        made = self.news.get(value, value) if isinstance(value, Var) else None
         if made not in self.factoring.values:
             return order, value
         factors = flat(self.factoring.values[made])
@@ -91,7 +94,8 @@ def find_placing(region: Region, kernel_axes: KernelAxes) -> Placing | Reject:
         if left is None or right is None:
             return Reject("no operand of the matmul has both of its axes")
         sides[dot] = left, right
-    return Placing(region, factoring, kernel_axes, sides)
+    news = {k.old: k.new for k in kernel_axes.kept}
+    return Placing(region, factoring, kernel_axes, sides, news)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,8 @@ class _Sides:
             order = self.kernel_axes.order_of(dims)
             return order if names.issubset(order) else None
         matrix = self._stored(dot, slot, behind, names)
-        every = {n for p in self.kernel_axes.products.values() for n in p.names}
-        squeezed = (a.name for a in self.kernel_axes.axes if a.name not in every)
+        matrices = self.kernel_axes.of_matrices
+        squeezed = (a.name for a in self.kernel_axes.axes if a.name not in matrices)
         return None if matrix is None else (*squeezed, *matrix)
 
     def _stored(self, dot: int, slot: int, behind: Sequence[int], names: set[str]) -> Order | None:

@@ -22,7 +22,7 @@ ROWS, COLUMNS = 512, 512
 
 def _candidates(region: Region, kernel_axes: KernelAxes, target: TpuTarget) -> Iterator[Tiling]:
     columns, rows = find_scores(kernel_axes)
-    every = {n for p in kernel_axes.products.values() for n in p.names}
+    every = kernel_axes.of_matrices
     chunks = {
         a.name: 1
         if a.name not in every

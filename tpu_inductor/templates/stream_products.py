@@ -68,9 +68,9 @@ def _tiling(
     target: TpuTarget,
 ) -> Tiling:
     rows, columns = (made[name] for name in names)
-    every = {n for p in kernel_axes.products.values() for n in p.names}
+    matrices = kernel_axes.of_matrices
     axes = tuple(
-        made.get(a.name, a if a.name in every else replace(a, tile=1, is_squeezed=True))
+        made.get(a.name, a if a.name in matrices else replace(a, tile=1, is_squeezed=True))
         for a in kernel_axes.axes
     )
     grid = tuple(a.name for a in axes if not a.is_whole and a is not columns)
